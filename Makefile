@@ -1,0 +1,61 @@
+# Every target sets up what it needs; all it takes is a Python >= 3.11 with venv.
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint format bench constraints clean
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+ARGS ?=
+VERSIONS := 3.11 3.12 3.13
+
+help:  ## Show the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-12s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.base  ## Fit and try a machine on the embedded ratings
+	$(BIN)/python -m ordbm.demo $(ARGS)
+
+test: $(VENV)/.dev  ## Run the tests (ARGS="-k scale" for some of them)
+	$(BIN)/python -m pytest $(ARGS)
+
+test-all:  ## Run the tests on every supported Python found
+	@ran=; for version in $(VERSIONS); do \
+	  python$$version -c '' 2>/dev/null || { echo "python$$version: not found, skipped"; continue; }; \
+	  $(MAKE) test VENV=.venv-$$version PYTHON=python$$version || exit 1; ran=yes; \
+	done; test -n "$$ran" || { echo "none of Python $(VERSIONS) found"; exit 1; }
+
+lint: $(VENV)/.dev  ## Check style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev  ## Put the code into the common format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.base  ## Measure speed and memory
+	PYTHON=$(BIN)/python benchmarks/run $(ARGS)
+
+constraints: $(VENV)/.dev  ## Pin what is installed now as what is tested with
+	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
+
+clean:  ## Remove all that the targets made
+	rm -rf .venv .venv-* build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/pyvenv.cfg:
+	@for python in "$(PYTHON)" python3 $(foreach version,$(VERSIONS),python$(version)); do \
+	  if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    echo "creating $(VENV) with $$("$$python" --version)"; \
+	    "$$python" -m venv $(VENV) && exit 0; \
+	    rm -rf $(VENV); echo "$$python cannot make virtual environments: install its venv module"; exit 1; \
+	  fi; \
+	done; echo "no Python >= 3.11 found: install one, or say where it is: make PYTHON=/path/to/python3"; exit 1
+
+$(VENV)/.base: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.base

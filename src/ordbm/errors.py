@@ -1,0 +1,51 @@
+"""What can go wrong, and the words that say where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+SHOWN_ROWS = 5
+
+
+class OrdbmError(Exception):
+    """Any error raised on purpose by ordbm."""
+
+
+class RatingsError(OrdbmError, ValueError):
+    """Ratings that cannot be used as they are; the message names the first offending rows."""
+
+
+class NotFittedError(OrdbmError, RuntimeError):
+    """A model was asked for something it only has after `fit`."""
+
+
+class SettingsError(OrdbmError, ValueError):
+    """A setting that is unknown, out of range, or at odds with another one."""
+
+
+class CostError(OrdbmError, MemoryError):
+    """A computation refused because its estimated cost is too high; the message states the cost."""
+
+
+def offending_rows(rows: Any, **columns: Sequence[Any] | np.ndarray) -> str:
+    """The first few of `rows` in words: `row 3 (user 'a', rating nan), row 8 (...); 12 in all`.
+
+    `rows` are 0-based positions or a mask; `columns` are shown by name and looked up at each row.
+    """
+    positions = np.asarray(rows)
+    if positions.dtype == bool:
+        positions = np.flatnonzero(positions)
+    shown = []
+    for row in positions[:SHOWN_ROWS].tolist():
+        cells = ", ".join(f"{name} {_shown(column[row])}" for name, column in columns.items())
+        shown.append(f"row {row} ({cells})" if cells else f"row {row}")
+    total = f"; {len(positions):,} in all" if len(positions) > SHOWN_ROWS else ""
+    return ", ".join(shown) + total
+
+
+def _shown(value: Any) -> str:
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,73 @@
+"""Ratings split into a part to learn from and a part to test on, at random from a stated seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordbm.errors import SettingsError
+from ordbm.ratings import Ratings
+
+
+def hold_out(
+    ratings: Ratings,
+    fraction: float = 0.2,
+    seed: int = 0,
+    by: Literal["user", "item", "rating"] = "user",
+) -> tuple[Ratings, Ratings]:
+    """(train, test): of each user's n ratings, round(fraction · n) go to test (halves to even).
+
+    `by="item"` does the same for each item, `by="rating"` for all ratings at once.
+    """
+    if not 0 <= fraction <= 1:
+        raise SettingsError(f"fraction must be between 0 and 1, not {fraction}")
+    owner = _owners(ratings, by)
+    n_test = np.round(fraction * np.bincount(owner)).astype(np.int64)
+    return _parts(ratings, _random_rank(owner, seed) < n_test[owner])
+
+
+def given_n(ratings: Ratings, n: int, seed: int = 0) -> tuple[Ratings, Ratings]:
+    """(train, test): n of each user's ratings (all, if there are fewer) stay in train."""
+    if n < 0:
+        raise SettingsError(f"n must not be negative, not {n}")
+    return _parts(ratings, _random_rank(ratings.user_codes, seed) >= n)
+
+
+def k_fold(ratings: Ratings, folds: int = 5, seed: int = 0) -> Iterator[tuple[Ratings, Ratings]]:
+    """Each (train, test) of `folds`: every rating is in one test part, every user spread evenly."""
+    if not 2 <= folds <= len(ratings):
+        raise SettingsError(f"folds must be between 2 and {len(ratings):,}, not {folds}")
+    owner = ratings.user_codes
+    random = np.random.default_rng([seed, 1])
+    # A user's ratings go round the folds from a random one on, so that the folds are of even size.
+    first = random.integers(folds, size=ratings.n_users)
+    fold = (_random_rank(owner, seed) + first[owner]) % folds
+    return (_parts(ratings, fold == test) for test in range(folds))
+
+
+def _parts(ratings: Ratings, is_test: NDArray[np.bool_]) -> tuple[Ratings, Ratings]:
+    return ratings.select(~is_test), ratings.select(is_test)
+
+
+def _owners(ratings: Ratings, by: str) -> NDArray[np.int32]:
+    if by == "user":
+        return ratings.user_codes
+    if by == "item":
+        return ratings.item_codes
+    if by == "rating":
+        return np.zeros(len(ratings), np.int32)
+    raise SettingsError(f"by must be 'user', 'item' or 'rating', not {by!r}")
+
+
+def _random_rank(owner: NDArray[np.int32], seed: int) -> NDArray[np.int64]:
+    """The place of each rating among its owner's in a random order."""
+    draw = np.random.default_rng(seed).random(len(owner))
+    order = np.lexsort((draw, owner))
+    count = np.bincount(owner)
+    begin = np.cumsum(count) - count
+    rank = np.empty(len(owner), np.int64)
+    rank[order] = np.arange(len(owner)) - begin[owner[order]]
+    return rank
