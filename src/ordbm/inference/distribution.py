@@ -1,0 +1,230 @@
+"""Predicted distributions of ratings, and the single ratings read off them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from ordbm.errors import SettingsError
+from ordbm.features import Standard
+from ordbm.inference.evidence import Evidence, Method, softmax
+from ordbm.scale import ContinuousScale, RatingScale
+from ordbm.scoring import Codes
+
+Decode = Literal["mean", "median", "mode"]
+Numbers = NDArray[np.float64]
+
+PAIRS_AT_ONCE = 50_000
+POINTS_AT_ONCE = 4_000_000
+REACH = 10.0  # deviations beyond all means of a mixture that quadrature covers
+SPACING = 0.5  # of its points; the error of the sum over a normal density is then below 1e-30
+PIECE_POINTS = 12  # Gauss points in a piece of a level's cell
+MOST_PIECES = 500  # of width one, unless that makes more than this
+
+
+@dataclass(frozen=True, eq=False)
+class LevelDistribution:
+    """P(level) of each pair, `proba` (pairs, n), on a scale of ordered levels."""
+
+    scale: RatingScale
+    proba: Numbers
+
+    def mean(self) -> Numbers:
+        return self.proba @ self.scale.values
+
+    def median(self) -> Numbers:
+        """The lowest level with at least half of the mass at or below it."""
+        below = np.cumsum(self.proba, axis=1)[:, :-1] < 0.5
+        return self.scale.values[below.sum(axis=1)]
+
+    def mode(self) -> Numbers:
+        """The most probable level: the paper's MAP assignment."""
+        return self.scale.values[self.proba.argmax(axis=1)]
+
+    def deviation(self) -> Numbers:
+        centred = self.scale.values - self.mean()[:, None]
+        return np.sqrt((self.proba * centred**2).sum(axis=1))
+
+    def confidence(self) -> Numbers:
+        """P of the most probable level, the paper's measure of confidence."""
+        return self.proba.max(axis=1)
+
+    def log_probability(self, levels: Codes) -> Numbers:
+        """log P of the given level of each pair."""
+        return np.log(np.maximum(self.proba[np.arange(len(levels)), levels], 1e-300))
+
+
+@dataclass(frozen=True, eq=False)
+class NormalDistribution:
+    """A normal distribution for each pair, on a continuous scale."""
+
+    scale: ContinuousScale
+    centre: Numbers
+    spread: Numbers
+
+    def mean(self) -> Numbers:
+        return self.centre
+
+    def median(self) -> Numbers:
+        return self.centre
+
+    def mode(self) -> Numbers:
+        return self.centre
+
+    def deviation(self) -> Numbers:
+        return self.spread
+
+    def confidence(self) -> Numbers:
+        """P that the rating is within half of the scale's deviation of the mean."""
+        return 2.0 * ndtr(0.5 * self.scale.deviation / self.spread) - 1.0
+
+    def log_probability(self, values: Numbers) -> Numbers:
+        """Log density at the given ratings."""
+        z = (values - self.centre) / self.spread
+        return -0.5 * z**2 - np.log(self.spread) - 0.5 * np.log(2.0 * np.pi)
+
+    def quantile(self, q: float) -> Numbers:
+        return self.centre + self.spread * ndtri(q)
+
+
+RatingDistribution = LevelDistribution | NormalDistribution
+
+
+def decode(distribution: RatingDistribution, how: Decode) -> Numbers:
+    """One rating per pair: the distribution's mean, median or mode."""
+    if how not in get_args(Decode):
+        raise SettingsError(
+            f"decode={how!r} is not known: use one of {', '.join(get_args(Decode))}"
+        )
+    rating: Numbers = getattr(distribution, how)()
+    return rating
+
+
+def predicted(
+    evidence: Evidence,
+    scale: RatingScale | ContinuousScale,
+    standard: Standard | None,
+    users: Codes,
+    items: Codes,
+    method: Method = "exact",
+) -> RatingDistribution:
+    """The distribution of each pair's rating given all other ratings.
+
+    "exact" sums the hidden units out; "mean_field" fixes them at their means (equation 2).
+    `standard` is the Gaussian machine's unit; on levels, its mass around each level is given.
+    """
+    if method not in get_args(Method):
+        raise SettingsError(f"method={method!r} is not known: use 'exact' or 'mean_field'")
+    parts = [
+        _part(evidence, scale, standard, users[first : first + PAIRS_AT_ONCE],
+              items[first : first + PAIRS_AT_ONCE], method)
+        for first in range(0, max(len(users), 1), PAIRS_AT_ONCE)
+    ]  # fmt: skip
+    if isinstance(scale, RatingScale):
+        return LevelDistribution(scale, np.concatenate(parts))
+    whole = np.concatenate(parts)
+    return NormalDistribution(scale, whole[:, 0], whole[:, 1])
+
+
+def level_cells(scale: RatingScale, standard: Standard) -> Numbers:
+    """Edges between levels in standard units, outermost at infinity: (n + 1,)."""
+    values = scale.values
+    between = (values[1:] + values[:-1]) / 2
+    return np.concatenate([[-np.inf], (between - standard.mean) / standard.deviation, [np.inf]])
+
+
+def _part(
+    evidence: Evidence,
+    scale: RatingScale | ContinuousScale,
+    standard: Standard | None,
+    users: Codes,
+    items: Codes,
+    method: Method,
+) -> Numbers:
+    """(pairs, n) probabilities, or (pairs, 2) mean and deviation on a continuous scale."""
+    if standard is None:
+        return softmax(evidence.pair_scores(users, items, method))
+    mean = evidence.pair_scores(users, items, "mean_field")[:, 0].astype(np.float64)
+    if isinstance(scale, RatingScale):
+        edges = level_cells(scale, standard)
+        if method == "mean_field":
+            return np.diff(ndtr(edges - mean[:, None]), axis=1)
+        return _in_parts(_cell_masses(evidence, edges), users, items)
+    if method == "exact":
+        found = _in_parts(_moments(evidence), users, items)
+    else:
+        found = np.stack([mean, np.ones_like(mean)], axis=1)
+    return found * standard.deviation + [standard.mean, 0.0]
+
+
+class _Quadrature(NamedTuple):
+    """Points per pair, and what to make of the densities there."""
+
+    n_points: int
+    solve: Callable[[Codes, Codes], Numbers]
+
+
+def _in_parts(quadrature: _Quadrature, users: Codes, items: Codes) -> Numbers:
+    size = max(1, POINTS_AT_ONCE // quadrature.n_points)
+    return np.concatenate(
+        [
+            quadrature.solve(users[first : first + size], items[first : first + size])
+            for first in range(0, max(len(users), 1), size)
+        ]
+    )
+
+
+def _moments(evidence: Evidence) -> _Quadrature:
+    """Mean and deviation of the exact density, (pairs, 2), by the trapezoidal rule.
+
+    The density is a mixture of normals; no mean is further from the mean-field one than the sum of
+    the pair's couplings.
+    """
+    widest = sum(
+        float(np.abs(side.parameters.coupling[:, 0]).sum(axis=1).max(initial=0.0))
+        for side in evidence.machine.sides
+        if side is not None
+    )
+    offset = np.arange(-REACH - widest, REACH + widest + SPACING / 2, SPACING)
+
+    def solve(users: Codes, items: Codes) -> Numbers:
+        centre = evidence.pair_scores(users, items, "mean_field")[:, 0].astype(np.float64)
+        grid = centre[:, None] + offset
+        proba = softmax(evidence.pair_log_densities(users, items, grid))
+        mean = (proba * grid).sum(axis=1)
+        deviation = np.sqrt((proba * (grid - mean[:, None]) ** 2).sum(axis=1))
+        return np.stack([mean, deviation], axis=1)
+
+    return _Quadrature(len(offset), solve)
+
+
+def _cell_masses(evidence: Evidence, edges: Numbers) -> _Quadrature:
+    """Mass of the exact density in each level's cell, (pairs, n), by Gauss-Legendre quadrature."""
+    inner = edges[1:-1] if len(edges) > 2 else np.zeros(1)
+    ends = np.concatenate([[inner[0] - REACH], inner, [inner[-1] + REACH]])
+    width = max(1.0, (ends[-1] - ends[0]) / MOST_PIECES)
+    pieces = np.concatenate(
+        [
+            np.linspace(low, high, int(np.ceil((high - low) / width)) + 1)[:-1]
+            for low, high in pairwise(ends)
+        ]
+        + [ends[-1:]]
+    )
+    node, weight = np.polynomial.legendre.leggauss(PIECE_POINTS)
+    half = np.diff(pieces)[:, None] / 2
+    points = (pieces[:-1, None] + half * (1 + node)).ravel()
+    log_weight = np.log(half * weight).ravel()
+    cell = np.searchsorted(edges[1:-1], points, side="right")
+
+    def solve(users: Codes, items: Codes) -> Numbers:
+        grid = np.broadcast_to(points, (len(users), len(points)))
+        mass = softmax(evidence.pair_log_densities(users, items, grid) + log_weight)
+        return np.stack([mass[:, cell == level].sum(axis=1) for level in range(len(edges) - 1)], 1)
+
+    return _Quadrature(len(points), solve)

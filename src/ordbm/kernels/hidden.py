@@ -1,0 +1,80 @@
+"""Hidden units: their input and what they say about the levels of a rating."""
+
+from numba import njit
+
+from ordbm.kernels.numerics import fast_exp, fast_log, sigmoid
+from ordbm.kernels.options import KERNEL
+
+NOTHING = 255  # the level of a rating that is not there
+
+
+@njit(**KERNEL)
+def row_input(first, last, column, level, value, hidden_bias, coupling, total, out):
+    """x_k = alpha_k + sum_j v_j W[j, r_j, k] of one row (section 2), summed in float64 `total`."""
+    d = out.size
+    for k in range(d):
+        total[k] = hidden_bias[k]
+    for position in range(first, last):
+        weights = coupling[column[position], level[position]]
+        if value.size:
+            amount = value[position]
+            for k in range(d):
+                total[k] += amount * weights[k]
+        else:
+            for k in range(d):
+                total[k] += weights[k]
+    for k in range(d):
+        out[k] = total[k]
+
+
+@njit(**KERNEL)
+def rows_input(first_row, last_row, rows, hidden_bias, coupling, total, out):
+    """`row_input` of a range of rows, into out (R, d)."""
+    for row in range(first_row, last_row):
+        row_input(
+            rows.start[row], rows.start[row + 1], rows.column, rows.level, rows.value,
+            hidden_bias, coupling, total, out[row],
+        )  # fmt: skip
+
+
+@njit(**KERNEL)
+def hidden_mean(x, out):
+    """P(h_k = 1 | r) = 1 / (1 + e^-x_k)."""
+    for k in range(x.size):
+        out[k] = sigmoid(x[k])
+
+
+@njit(inline="always")
+def softplus(z):
+    """log(1 + e^z) without overflow."""
+    return max(z, z * 0) + fast_log(fast_exp(-abs(z)) + 1)
+
+
+@njit(**KERNEL)
+def add_softplus_scores(x, weights, own, scores):
+    """scores[s] += sum_k softplus(x_k - W[own, k] + W[s, k]): hidden units summed out (A.1).
+
+    `weights` is the column's coupling, (n, d); if `own` is NOTHING, nothing is left out.
+    """
+    for s in range(weights.shape[0]):
+        total = scores.dtype.type(0)
+        at_level = weights[s]
+        if own == NOTHING:
+            for k in range(x.size):
+                total += softplus(x[k] + at_level[k])
+        else:
+            at_own = weights[own]
+            for k in range(x.size):
+                total += softplus(x[k] - at_own[k] + at_level[k])
+        scores[s] += total
+
+
+@njit(**KERNEL)
+def add_mean_scores(hidden, weights, scores):
+    """scores[s] += sum_k P(h_k) W[s, k]: the mean-field form of equation 2."""
+    for s in range(weights.shape[0]):
+        total = scores.dtype.type(0)
+        at_level = weights[s]
+        for k in range(hidden.size):
+            total += hidden[k] * at_level[k]
+        scores[s] += total

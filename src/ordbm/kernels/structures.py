@@ -1,0 +1,108 @@
+"""The arrays that kernels read and write, by name.
+
+A rating is a level and a weight: on a discrete scale the level says which row of the tables it
+uses and the weight is one; for a Gaussian machine there is a single level and the weight is the
+standardised rating. With that, nearly every kernel serves both.
+
+n levels, C columns, d hidden units, E links, B pair features. While learning, d is padded to whole
+vectors (see `vector`).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating]
+LANES = 8  # hidden units are kept in whole vectors of this many
+
+
+def padded(n_hidden: int) -> int:
+    """`n_hidden` rounded up to whole vectors."""
+    return -(-n_hidden // LANES) * LANES
+
+
+class Tables(NamedTuple):
+    """What the features say about levels."""
+
+    smoothing: Floats  # (n, n) F F': how a step on one level moves the others
+    pair: Floats  # (B, n, n) f_b of two levels
+
+
+class Plan(NamedTuple):
+    """The rows of one side in blocks, and each block's ratings (its entries) grouped by column.
+
+    A rating has a position (its place among all ratings of the side) and, in its block, a slot (its
+    place among the block's ratings by row) and an entry (the same by column).
+    """
+
+    first_row: NDArray[np.int64]  # (blocks + 1,) into row, row_slot
+    row: NDArray[np.int32]
+    row_slot: NDArray[np.int32]  # a row's first slot in its block
+    first_entry: NDArray[np.int64]  # (blocks + 1,) into entry_*
+    entry_row: NDArray[np.int32]  # (N,) the place of an entry's row in the block
+    entry_position: NDArray[np.int64]  # (N,)
+    first_column: NDArray[np.int64]  # (blocks + 1,) into column, column_entry
+    column: NDArray[np.int32]  # the columns that a block touches
+    column_entry: NDArray[np.int32]  # the first entry of such a column in its block
+    first_chunk: NDArray[np.int64]  # (blocks + 1,) into chunk_column
+    chunk_column: NDArray[np.int32]  # the first column of a chunk in its block
+
+
+class Scratch(NamedTuple):
+    """Room for one block; shared by the threads, each of which writes its own part."""
+
+    hidden_input: Floats  # (rows, d)
+    hidden_on: Floats  # (rows, d) P(h = 1 | ratings)
+    hidden_off: Floats  # (rows, d) P(h = 0 | ratings)
+    context: Floats  # (rows, d) PL: what hidden units ask of a row's ratings; CD: P(h | sample)
+    chunk_context: Floats  # (chunks, rows, d) PL
+    coupling_gradient: Floats  # (columns, n, d)
+    bias_gradient: Floats  # (columns, n, 1)
+    row_shift: NDArray[np.int64]  # (rows,) position minus slot
+    residual: Floats  # (slots, n) PL with links: observed minus expected
+    sample_level: NDArray[np.uint8]  # (slots,) CD
+    sample_value: Floats  # (slots,) CD, Gaussian
+    where: NDArray[np.int64]  # (rows, C) position of a row's rating of a column; links only
+
+
+class Room(NamedTuple):
+    """Working room of one thread."""
+
+    total: Floats  # (d,) float64
+    level_exp: Floats  # (2, tile, n, d) e^W and e^-W of a column
+    odds: Floats  # (d,)
+    mean: Floats  # (tile, n, d)
+    ratio: Floats  # (n, tile)
+    scores: Floats  # (n, tile)
+    highest: Floats  # (tile,)
+    tile_total: Floats  # (tile,)
+    tile_place: NDArray[np.int64]  # (tile,)
+    tile_row: NDArray[np.int64]  # (tile,)
+    tile_own: NDArray[np.int64]  # (tile,)
+    asked: Floats  # (d,)
+    potential: Floats  # (n,)
+    pull: Floats  # (B, n)
+    level_gradient: Floats  # (n, 1)
+    link_gradient: Floats  # (most links of a column, B)
+    link_seen: NDArray[np.int64]  # (most links of a column,)
+
+
+class Step(NamedTuple):
+    """rate, momentum, and for each kind of parameter its prior precision and curvature per rating.
+
+    A column with c ratings moves by rate / (precision + curvature c + per_row R) in a block of R
+    rows; the pull of the prior is shared out over an epoch by the ratings that a block holds.
+    """
+
+    rate: np.floating
+    momentum: np.floating
+    per_row: np.floating
+    coupling_precision: np.floating
+    coupling_curvature: np.floating
+    bias_precision: np.floating
+    bias_curvature: np.floating
+    hidden_precision: np.floating
+    hidden_curvature: np.floating
+    link_precision: np.floating
+    link_curvature: np.floating

@@ -1,0 +1,1 @@
+"""Learning: what changes a machine's parameters."""

@@ -1,0 +1,119 @@
+"""Blocks of rows for one side, and the room that a pass over them needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ordbm.kernels.conditional import TILE
+from ordbm.kernels.plan import block_ends, chunks_of_columns, entries_by_column
+from ordbm.kernels.structures import Plan, Room, Scratch, padded
+from ordbm.neighbours import Links
+from ordbm.rows import Rows
+
+LARGEST = np.iinfo(np.int64).max
+
+
+def plan_blocks(
+    rows: Rows,
+    transposed: Rows,
+    seed: int,
+    block_rows: int | None = None,
+    block_ratings: int | None = None,
+) -> Plan:
+    """Rows that have ratings, shuffled once and cut into blocks of so many rows or ratings."""
+    size = np.diff(rows.start)
+    order = np.random.default_rng(seed).permutation(len(size)).astype(np.int32)
+    order = order[size[order] > 0]
+    ends = block_ends(order, rows.start, block_rows or LARGEST, block_ratings or LARGEST)
+    first_row = np.concatenate([[0], ends])
+    first_entry = np.concatenate([[0], np.cumsum(size[order])])
+    block = np.repeat(np.arange(len(ends)), np.diff(first_row))
+    row_slot = (first_entry[:-1] - first_entry[first_row[block]]).astype(np.int32)
+    block_of_row = np.zeros(len(size), np.int32)
+    place_of_row = np.zeros(len(size), np.int32)
+    block_of_row[order] = block
+    place_of_row[order] = np.arange(len(order)) - first_row[block]
+    first_entry = first_entry[first_row]
+    entry_row, entry_position, first_column, column, column_entry = entries_by_column(
+        block_of_row,
+        place_of_row,
+        first_entry,
+        transposed.start,
+        transposed.column,
+        transposed.twin,
+    )
+    first_chunk, chunk_column = chunks_of_columns(first_entry, first_column, column_entry)
+    return Plan(
+        first_row=first_row,
+        row=order,
+        row_slot=row_slot,
+        first_entry=first_entry,
+        entry_row=entry_row,
+        entry_position=entry_position,
+        first_column=first_column,
+        column=column,
+        column_entry=column_entry,
+        first_chunk=first_chunk,
+        chunk_column=chunk_column,
+    )
+
+
+def scratch_for(
+    plan: Plan, n_levels: int, n_hidden: int, links: Links, dtype: Any, contrastive: bool
+) -> Scratch:
+    """Room for the largest block of `plan`."""
+    d = padded(n_hidden)
+    rows = _most(plan.first_row)
+    slots = _most(plan.first_entry)
+    columns = _most(plan.first_column)
+    linked = links.n_edges > 0
+    return Scratch(
+        hidden_input=np.zeros((rows, d), dtype),
+        hidden_on=np.zeros((rows, d), dtype),
+        hidden_off=np.zeros((rows, d), dtype),
+        context=np.zeros((rows, d), dtype),
+        chunk_context=np.zeros((0 if contrastive else _most(plan.first_chunk), rows, d), dtype),
+        coupling_gradient=np.zeros((columns, n_levels, d), dtype),
+        bias_gradient=np.zeros((columns, n_levels, 1), dtype),
+        row_shift=np.zeros(rows, np.int64),
+        residual=np.zeros((slots if linked and not contrastive else 0, n_levels), dtype),
+        sample_level=np.zeros(slots if contrastive else 0, np.uint8),
+        sample_value=np.zeros(slots if contrastive else 0, dtype),
+        where=np.full((rows, links.n_columns) if linked else (1, 1), -1, np.int64),
+    )
+
+
+def room_for(n_levels: int, n_hidden: int, links: Links, n_pair: int, dtype: Any) -> Room:
+    """Working room of one thread."""
+    d = padded(n_hidden)
+    most_links = _most(links.start)
+    return Room(
+        total=np.zeros(d),
+        level_exp=np.zeros((2, TILE, n_levels, d), dtype),
+        odds=np.zeros(d, dtype),
+        mean=np.zeros((TILE, n_levels, d), dtype),
+        ratio=np.ones((n_levels, TILE), dtype),
+        scores=np.zeros((n_levels, TILE), dtype),
+        highest=np.zeros(TILE, dtype),
+        tile_total=np.zeros(TILE, dtype),
+        tile_place=np.zeros(TILE, np.int64),
+        tile_row=np.zeros(TILE, np.int64),
+        tile_own=np.zeros(TILE, np.int64),
+        asked=np.zeros(d, dtype),
+        potential=np.zeros(n_levels, dtype),
+        pull=np.zeros((n_pair, n_levels), dtype),
+        level_gradient=np.zeros((n_levels, 1), dtype),
+        link_gradient=np.zeros((most_links, n_pair), dtype),
+        link_seen=np.zeros(most_links, np.int64),
+    )
+
+
+def score_table(n_ratings: int, n_levels: int, dtype: Any) -> np.ndarray:
+    """Room for one side's scores of every rating at every level."""
+    return np.zeros((n_ratings, n_levels), dtype)
+
+
+def _most(starts: Any) -> int:
+    return int(np.diff(starts).max(initial=0))

@@ -1,0 +1,187 @@
+"""Learners: how a machine's parameters follow its ratings, as settings.
+
+`PseudoLikelihood` is exact for discrete ratings, one-sided or joint. `ContrastiveDivergence` is the
+paper's; with two sides it runs inside the paper's alternation, where `other_side` says how the side
+at rest enters: its hidden units at their posterior means ("mean_field_with_own": structured
+pseudo-likelihood, section 3), or drawn from their posterior ("sample").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ordbm.errors import SettingsError
+from ordbm.kernels.structures import Step
+
+OtherSide = Literal["exact", "mean_field_with_own", "sample"]
+
+FEWEST_BLOCKS = 25  # steps per epoch that each side takes at least
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learner:
+    """Steps under Gaussian priors, scaled by how many ratings a parameter has seen.
+
+    A column with c ratings moves by rate / (precision + curvature c); precisions are those of the
+    priors (of deviations from the population's level potential, if that is shared), curvatures the
+    typical second derivative per rating. `per_row` above zero adds per_row times the block's rows
+    to that scale instead: plain stochastic gradient.
+    """
+
+    rate: float
+    decay: float
+    momentum: float
+    per_row: float
+    coupling_precision: float
+    coupling_curvature: float
+    bias_precision: float
+    bias_curvature: float
+    hidden_precision: float
+    hidden_curvature: float
+    link_precision: float
+    link_curvature: float
+    block_rows: int | None
+    column_ratings: float  # without block_rows: a column's ratings in a block, on average
+    spread: float  # deviation of the initial couplings
+    shared_potential: bool  # a level potential shared by all columns, learnt too
+    unit_smoothing: bool  # feature tables scaled so that a level's own step is one on average
+    residual_unit: bool  # Gaussian ratings in units of what user and item means leave unexplained
+    other_side: OtherSide  # how the side at rest enters, if there are two
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "decay"):
+            if not getattr(self, name) > 0:
+                raise SettingsError(f"{name}={getattr(self, name)!r}: must be above 0")
+        if not 0 <= self.momentum < 1:
+            raise SettingsError(f"momentum={self.momentum!r}: must be at least 0 and below 1")
+        if self.block_rows is not None and self.block_rows < 1:
+            raise SettingsError(f"block_rows={self.block_rows!r}: must be at least 1, or None")
+        for name in ("per_row", "spread", "column_ratings", *_PRIORS):
+            if not getattr(self, name) >= 0:
+                raise SettingsError(f"{name}={getattr(self, name)!r}: must not be negative")
+
+    def ratings_per_block(self, n_ratings: int, n_columns: int) -> int | None:
+        """How many ratings a block holds, about; None if blocks are counted in rows.
+
+        A step of a column costs the same however many ratings it has, so blocks are no smaller than
+        column_ratings makes them, unless there were fewer than FEWEST_BLOCKS of them.
+        """
+        if self.block_rows is not None:
+            return None
+        blocks = max(FEWEST_BLOCKS, n_ratings / max(self.column_ratings * n_columns, 1))
+        return max(1, int(n_ratings / blocks))
+
+    def step(self, epoch: int, curvature: float, dtype: Any) -> Step:
+        """The step of an epoch, counted from 0; `curvature` multiplies all curvatures."""
+        number = np.dtype(dtype).type
+        factors = (getattr(self, name) * (curvature if "curv" in name else 1) for name in _PRIORS)
+        return Step(
+            number(self.rate * self.decay**epoch),
+            number(self.momentum),
+            number(self.per_row),
+            *map(number, factors),
+        )
+
+
+_PRIORS = (
+    "coupling_precision", "coupling_curvature", "bias_precision", "bias_curvature",
+    "hidden_precision", "hidden_curvature", "link_precision", "link_curvature",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class PseudoLikelihood(Learner):
+    """Maximise sum log P(rating | all other ratings), plus log priors.
+
+    Discrete ratings: exact (A.1), and for two sides the exact joint pseudo-likelihood, in which the
+    sides' level scores add. Gaussian ratings: mean-field hidden units (A.2); `leave_out=False` lets
+    a rating be evidence about itself, as the paper does.
+    """
+
+    rate: float = 0.5
+    decay: float = 0.93
+    momentum: float = 0.5
+    per_row: float = 0.0
+    coupling_precision: float = 12.0
+    coupling_curvature: float = 0.1
+    bias_precision: float = 1.0
+    bias_curvature: float = 0.2
+    hidden_precision: float = 1.0
+    hidden_curvature: float = 0.1
+    link_precision: float = 1000.0
+    link_curvature: float = 0.5
+    block_rows: int | None = None
+    column_ratings: float = 10.0
+    spread: float = 0.02
+    shared_potential: bool = True
+    unit_smoothing: bool = True
+    residual_unit: bool = True
+    leave_out: bool = True
+    other_side: OtherSide = "exact"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.leave_out and self.other_side == "exact":
+            raise SettingsError(
+                "leave_out=False lets a rating be evidence about itself on one side only: use it "
+                "with other_side='mean_field_with_own'"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContrastiveDivergence(Learner):
+    """Follow data minus a short Gibbs chain from the data (section 2.2), as the paper set it.
+
+    `steps` is the length of the chain, or a function of the epoch (from 0) that gives it.
+    """
+
+    rate: float = 0.1
+    decay: float = 1.0
+    momentum: float = 0.0
+    per_row: float = 1.0
+    coupling_precision: float = 0.0
+    coupling_curvature: float = 0.0
+    bias_precision: float = 0.0
+    bias_curvature: float = 0.0
+    hidden_precision: float = 0.0
+    hidden_curvature: float = 0.0
+    link_precision: float = 0.0
+    link_curvature: float = 0.0
+    block_rows: int | None = 100
+    column_ratings: float = 0.0
+    spread: float = 0.01
+    shared_potential: bool = False
+    unit_smoothing: bool = False
+    residual_unit: bool = False
+    steps: int | Callable[[int], int] = 1
+    other_side: OtherSide = "sample"
+
+    def chain_length(self, epoch: int) -> int:
+        """Gibbs steps in an epoch, counted from 0."""
+        length = self.steps(epoch) if callable(self.steps) else self.steps
+        if length < 1:
+            raise SettingsError(f"steps={length} in epoch {epoch}: need at least 1")
+        return int(length)
+
+
+LEARNERS: dict[str, Learner] = {
+    "pl": PseudoLikelihood(),
+    "cd": ContrastiveDivergence(),
+    "structured": ContrastiveDivergence(other_side="mean_field_with_own"),
+}
+
+
+def learner_of(learner: str | Learner) -> Learner:
+    """A learner by its name, or as it is."""
+    if isinstance(learner, Learner):
+        return learner
+    if learner not in LEARNERS:
+        raise SettingsError(
+            f"learner={learner!r} is not known: use one of {', '.join(LEARNERS)}, or a learner "
+            "object"
+        )
+    return LEARNERS[learner]

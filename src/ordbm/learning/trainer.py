@@ -1,0 +1,74 @@
+"""A machine being learnt: epochs that alternate over its sides (section 3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ordbm.kernels.structures import Tables
+from ordbm.learning.learners import Learner, PseudoLikelihood
+from ordbm.learning.side import SideTraining
+from ordbm.machine import Array, Machine, Orientations
+
+
+class Trainer:
+    """Changes `machine` in place, an epoch at a time. The same seed gives the same bits."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        ratings: Orientations,
+        learner: Learner,
+        seed: int = 0,
+        threads: int = 1,
+    ) -> None:
+        self.machine = machine
+        self.learner = learner
+        self.n_ratings = len(ratings.by_user.column)
+        smoothing = machine.features.smoothing
+        if learner.unit_smoothing:
+            smoothing = smoothing / np.trace(smoothing) * len(smoothing)
+        tables = Tables(
+            smoothing.astype(machine.dtype), machine.features.pair.astype(machine.dtype)
+        )
+        joint = None not in machine.sides
+        self.sides = [
+            SideTraining(
+                side,
+                ratings[number],
+                ratings[1 - number],
+                learner,
+                tables,
+                2 * seed + number,
+                threads,
+                curvature=machine.features.curvature,
+                scored=joint,
+            )
+            for number, side in enumerate(machine.sides)
+            if side is not None
+        ]
+        self.level_velocity = np.zeros(
+            len(machine.level_bias) if learner.shared_potential else 0, machine.dtype
+        )
+
+    def epoch(self, number: int) -> float:
+        """Learn both sides in turn, each beside the other as it is; objective per rating."""
+        total = 0.0
+        for here, side in enumerate(self.sides):
+            other = self.sides[1 - here] if len(self.sides) == 2 else None
+            if other is not None and (number == 0 or not self._keeps_scores):
+                other.refresh_scores(self.learner.other_side, number)
+            scores = side.scores[:0] if other is None else other.scores
+            total += side.learn(number, self.machine.level_bias, self.level_velocity, scores)
+        return total / self.n_ratings / max(len(self.sides), 1)
+
+    def arrays(self) -> list[Array]:
+        """All parameters being learnt."""
+        return [
+            self.machine.level_bias,
+            *(array for side in self.sides for array in side.side.parameters),
+        ]
+
+    @property
+    def _keeps_scores(self) -> bool:
+        """Whether a pass leaves the side's scores behind for the other side."""
+        return isinstance(self.learner, PseudoLikelihood) and self.learner.other_side == "exact"

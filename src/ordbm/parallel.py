@@ -1,0 +1,55 @@
+"""Compiled work on several threads: kernels release the interpreter, plain threads run them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ordbm.errors import SettingsError
+
+
+def thread_count(threads: int | None) -> int:
+    """`threads`, or as many as this process may use."""
+    if threads is None:
+        available = getattr(os, "sched_getaffinity", None)
+        return len(available(0)) if available else os.cpu_count() or 1
+    if threads < 1:
+        raise SettingsError(f"threads={threads}: need at least 1, or None for all cores")
+    return threads
+
+
+def run_on_threads(threads: int, work: Callable[[int], Any]) -> None:
+    """work(0), …, work(threads - 1) at once, each on a thread of its own.
+
+    Returns when all have ended, also after Ctrl-C: the parts of a kernel wait for each other, so
+    none may be left behind. Then the first error, or the interrupt, is raised.
+    """
+    if threads == 1:
+        work(0)
+        return
+    errors: list[BaseException] = []
+
+    def guarded(thread: int) -> None:
+        try:
+            work(thread)
+        except BaseException as error:
+            errors.append(error)
+
+    team = [threading.Thread(target=guarded, args=(t,)) for t in range(threads)]
+    for member in team:
+        member.start()
+    for member in team:
+        while member.is_alive():
+            try:
+                member.join()
+            except KeyboardInterrupt as interrupt:
+                errors.append(interrupt)
+    if errors:
+        raise errors[0]
+
+
+def share(total: int, thread: int, threads: int) -> tuple[int, int]:
+    """Begin and end of one thread's part of `total` equal pieces of work."""
+    return total * thread // threads, total * (thread + 1) // threads

@@ -1,0 +1,89 @@
+"""Features as tables: the paper's definitions, and what follows from them in level space."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ordbm.encoding import encoded, log_frequencies, standard_of
+from ordbm.errors import SettingsError
+from ordbm.features import features
+from ordbm.ratings import Ratings
+
+
+def test_ordinal_features_are_the_papers() -> None:
+    """f_down_t(s) = (t - s)[t < s] and f_up_t(s) = (t - s)[t > s], for t, s = 1…n (section 2.1)."""
+    n = 5
+    table = features("ordinal", n).single
+    for s in range(1, n + 1):
+        down = [(t - s) * (t < s) for t in range(1, n)]
+        up = [(t - s) * (t > s) for t in range(2, n + 1)]
+        np.testing.assert_array_equal(table[s - 1], down + up)
+
+
+def test_left_out_features_vanish_everywhere() -> None:
+    """Down at the top level and up at the bottom level are zero for every rating."""
+    levels = np.arange(1, 8)
+    assert not np.any((7 - levels) * (levels > 7))
+    assert not np.any((1 - levels) * (levels < 1))
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 10])
+def test_every_level_table_is_reachable(n: int) -> None:
+    """Ordinal and categorical machines are the same family: both tables have full rank."""
+    for kind in ("ordinal", "categorical"):
+        assert np.linalg.matrix_rank(features(kind, n).single) == n  # type: ignore[arg-type]
+
+
+def test_pair_features() -> None:
+    s = np.arange(4)
+    np.testing.assert_array_equal(features("ordinal", 4).pair[0], np.abs(s[:, None] - s[None, :]))
+    np.testing.assert_array_equal(features("categorical", 4).pair[0], s[:, None] == s[None, :])
+    assert features("gaussian", 4).pair.shape == (1, 1, 1)
+
+
+def test_smoothing_moves_near_levels_alike() -> None:
+    """A step on one level moves its neighbours more than far levels."""
+    smoothing = features("ordinal", 5).smoothing
+    assert np.all(np.diff(smoothing[0]) < 0)
+    np.testing.assert_allclose(smoothing, smoothing[::-1, ::-1])
+    np.testing.assert_array_equal(features("categorical", 5).smoothing, np.eye(5))
+
+
+def test_unknown_kind_names_the_remedy() -> None:
+    with pytest.raises(SettingsError, match="categorical, ordinal, gaussian"):
+        features("cardinal", 5)  # type: ignore[arg-type]
+
+
+def test_one_level() -> None:
+    for kind in ("ordinal", "categorical", "gaussian"):
+        assert features(kind, 1).single.shape == (1, 1)  # type: ignore[arg-type]
+
+
+def test_standard_units() -> None:
+    """The paper's unit gives N(0, 1); the residual unit is what two means leave unexplained."""
+    rng = np.random.default_rng(0)
+    users, items = np.divmod(np.arange(60 * 40), 40)
+    effect = rng.normal(0, 1, 60)[users] + rng.normal(0, 1, 40)[items]
+    ratings = Ratings(users, items, effect + rng.normal(0, 0.5, len(users)), scale="continuous")
+    whole = encoded(ratings, standard_of(ratings, residual=False)).by_user.value
+    np.testing.assert_allclose([whole.mean(), whole.std()], [0, 1], atol=1e-5)
+    assert standard_of(ratings, residual=True).deviation == pytest.approx(0.5, rel=0.15)
+    constant = Ratings(["a", "b"], ["x", "x"], [3.0, 3.0], scale="continuous")
+    assert standard_of(constant, residual=True).deviation == 1.0
+
+
+def test_gaussian_encoding_keeps_both_orientations_alike() -> None:
+    ratings = Ratings([1, 1, 2, 3], ["a", "b", "a", "b"], [1, 5, 3, 4], scale=[1, 2, 3, 4, 5])
+    by_user, by_item = encoded(ratings, standard_of(ratings, residual=False))
+    np.testing.assert_array_equal(by_item.value, by_user.value[by_item.twin])
+    assert not by_user.level.any()
+    discrete = encoded(ratings, None)
+    assert discrete.by_user is ratings.by_user
+
+
+def test_log_frequencies_know_unseen_levels() -> None:
+    shares = np.exp(log_frequencies(np.array([0, 0, 2]), 4))
+    assert shares.sum() == pytest.approx(1)
+    assert shares[1] == shares[3] > 0
+    np.testing.assert_array_equal(log_frequencies(np.array([0, 0]), 1), [0])

@@ -1,0 +1,329 @@
+"""The small parts that the engine stands on: numbers, vectors, random streams, threads, plans."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numba import njit
+from scipy.special import expit
+from scipy.stats import chi2
+
+import referee
+from ordbm.inference.evidence import Evidence, softmax
+from ordbm.kernels import vector
+from ordbm.kernels.barrier import meet, new_barrier
+from ordbm.kernels.hidden import softplus
+from ordbm.kernels.numerics import (
+    VECTOR_MATH,
+    fast_exp,
+    fast_log,
+    normal,
+    sigmoid,
+    stream,
+    uniform,
+)
+from ordbm.kernels.passes import share_begin
+from ordbm.kernels.plan import CHUNK_ENTRIES, MOST_CHUNKS
+from ordbm.kernels.structures import LANES, padded
+from ordbm.learning.blocks import plan_blocks
+from ordbm.learning.learners import PseudoLikelihood
+from ordbm.learning.trainer import Trainer
+from ordbm.parallel import run_on_threads, share
+
+# Exponentials and logarithms
+
+
+@njit(fastmath=VECTOR_MATH)
+def all_numerics(x, positive):
+    size = x.size
+    out = np.empty((4, size), x.dtype)
+    for j in range(size):
+        out[0, j] = fast_exp(x[j])
+        out[1, j] = fast_log(positive[j])
+        out[2, j] = sigmoid(x[j])
+        out[3, j] = softplus(x[j])
+    return out
+
+
+def test_single_precision_numerics():
+    x = np.concatenate([np.linspace(-87, 88, 400_001), np.linspace(-1, 1, 400_000)])
+    x = x.astype(np.float32)
+    positive = np.exp(np.linspace(-87, 88, x.size)).astype(np.float32)
+    positive[:1000] = np.linspace(0.99, 1.01, 1000)
+    exp, log, sigma, plus = all_numerics(x, positive).astype(float)
+    wide, wide_positive = x.astype(float), positive.astype(float)
+    assert np.abs(exp / np.exp(wide) - 1).max() < 4e-6
+    expected = np.log(wide_positive)
+    assert (np.abs(log - expected) / np.maximum(1, np.abs(expected))).max() < 3e-7
+    assert np.abs(sigma - expit(wide)).max() < 1e-6
+    assert np.abs(plus - np.logaddexp(0, wide)).max() < 5e-6
+    assert fast_exp_single(0.0) == 1
+
+
+def test_double_precision_numerics():
+    x = np.linspace(-700, 700, 10_001)
+    positive = np.exp(x)
+    exp, log, sigma, plus = all_numerics(x, positive)
+    np.testing.assert_allclose(exp, np.exp(x), rtol=1e-13)
+    np.testing.assert_allclose(log, x, rtol=1e-13)
+    np.testing.assert_allclose(sigma, expit(x), rtol=1e-13)
+    np.testing.assert_allclose(plus, np.logaddexp(0, x), rtol=1e-13, atol=3e-16)
+
+
+def fast_exp_single(x):
+    return all_numerics(np.array([x], np.float32), np.ones(1, np.float32))[0, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_extremes_do_not_overflow(dtype):
+    x = np.array([-np.inf, -1e4, -200, 0, 200, 1e4, np.inf], dtype)
+    _, _, sigma, plus = all_numerics(x, np.ones(7, dtype))
+    np.testing.assert_allclose(sigma, [0, 0, 0, 0.5, 1, 1, 1], atol=1e-37)
+    np.testing.assert_allclose(plus[1:], [0, 0, np.log(2), 200, 1e4, np.inf], atol=1e-37, rtol=1e-6)
+
+
+# Vectors
+
+
+@njit
+def level_terms(odds, rest, level, mean):
+    return vector.level_terms(odds, rest, level, mean)
+
+
+@njit
+def spread_gradient(amount, mean, gradient, asked):
+    vector.spread_gradient(amount, mean, gradient, asked)
+
+
+@njit
+def add_scaled(amount, source, target):
+    vector.add_scaled(amount, source, target)
+
+
+@njit
+def multiply(first, second, target):
+    vector.multiply(first, second, target)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [0, LANES, 2 * LANES, 5 * LANES])
+def test_vectors(size, dtype):
+    rng = np.random.default_rng(size)
+    close = {"rtol": 1e-5 if dtype == np.float32 else 1e-13}
+    a, b, c, d = rng.uniform(0.5, 1.5, (4, size + 2)).astype(dtype)[:, 1:-1].copy()
+    out = np.zeros(size + 2 * LANES, dtype)  # with room to see writes out of bounds
+    inner = out[LANES : LANES + size]
+
+    np.testing.assert_allclose(level_terms(a, b, c, inner), np.prod(b + a * c), **close)
+    np.testing.assert_allclose(inner, a * c / (b + a * c), **close)
+
+    multiply(a, b, inner)
+    np.testing.assert_array_equal(inner, a * b)
+
+    before = inner.copy()
+    add_scaled(dtype(0.3), c, inner)
+    np.testing.assert_allclose(inner, before + 0.3 * c, **close)
+
+    before, asked = inner.copy(), d.copy()
+    spread_gradient(dtype(-0.7), a, inner, asked)
+    np.testing.assert_allclose(inner, before - 0.7 * a, **close)
+    np.testing.assert_allclose(asked, d - 0.7 * a, **close)
+    assert not out[:LANES].any()
+    assert not out[LANES + size :].any()
+
+
+def test_padded_is_whole_vectors():
+    assert [padded(n) for n in (0, 1, LANES, LANES + 1)] == [0, LANES, LANES, 2 * LANES]
+
+
+# Random numbers
+
+
+@njit
+def draws(seed, rows, size):
+    """Uniform and normal numbers of the first `rows` rows' streams."""
+    flat = np.empty((rows, size))
+    bell = np.empty((rows, size))
+    for row in range(rows):
+        state = stream(seed, 3, row)
+        for j in range(size):
+            state, flat[row, j] = uniform(state)
+        for j in range(size):
+            state, bell[row, j] = normal(state)
+    return flat, bell
+
+
+def test_random_numbers():
+    """z- and chi-square tests with a fixed seed; over seeds, a false alarm in under 1e-6."""
+    flat, bell = draws(11, 400, 500)
+    n = flat.size
+    assert flat.min() >= 0
+    assert flat.max() < 1
+    count = np.bincount((flat.ravel() * 64).astype(int), minlength=64)
+    assert chi2.sf(((count - n / 64) ** 2 / (n / 64)).sum(), 63) > 1e-7
+    error = 1 / np.sqrt(n)
+    for power, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
+        assert abs((bell**power).mean() - moment) < 6 * np.sqrt(variance) * error
+    # Neither within a row, nor between rows, nor between seeds is anything repeated.
+    centred = (flat - 0.5) * np.sqrt(12)
+    other = (draws(12, 400, 500)[0] - 0.5) * np.sqrt(12)
+    for a, b in (
+        (centred[:, 1:], centred[:, :-1]),
+        (centred[1:], centred[:-1]),
+        (centred[1:, :-1], centred[:-1, 1:]),
+        (centred, other),
+    ):
+        assert abs((a * b).mean()) < 6 / np.sqrt(a.size)
+    again, _ = draws(11, 2, 500)
+    np.testing.assert_array_equal(again, flat[:2])
+
+
+# Threads
+
+
+@njit(nogil=True)
+def rounds(thread, threads, barrier, board, n_rounds):
+    """How often a thread found another out of step."""
+    wrong = 0
+    for number in range(n_rounds):
+        board[thread] = number
+        meet(barrier, threads)
+        for other in range(threads):
+            wrong += board[other] != number
+        meet(barrier, threads)
+    return wrong
+
+
+def test_barrier_keeps_three_threads_in_step():
+    barrier, board, wrong = new_barrier(), np.zeros(3, np.int64), np.full(3, -1)
+    rounds(0, 1, barrier, board, 1)  # compiled before the threads start
+
+    def work(thread):
+        wrong[thread] = rounds(thread, 3, barrier, board, 3000)
+
+    run_on_threads(3, work)
+    np.testing.assert_array_equal(wrong, 0)
+
+
+def test_errors_in_threads_are_raised_after_all_have_ended():
+    ended = []
+
+    def work(thread):
+        try:
+            if thread == 1:
+                raise ValueError("from a thread")
+        finally:
+            ended.append(thread)
+
+    with pytest.raises(ValueError, match="from a thread"):
+        run_on_threads(3, work)
+    assert sorted(ended) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("total", [0, 1, 2, 7, 100])
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_shares_cover_the_work_once(total, threads):
+    parts = [share(total, thread, threads) for thread in range(threads)]
+    assert parts[0][0] == 0
+    assert parts[-1][1] == total
+    assert all(one[1] == two[0] for one, two in pairwise(parts))
+    # The kernels' shares: entries by the ratings that come before them.
+    sizes = np.random.default_rng(total).integers(1, 9, total)
+    starts = (np.cumsum(sizes) - sizes).astype(np.int32)
+    cut = [share_begin(starts, 0, total, sizes.sum(), t, threads) for t in range(threads + 1)]
+    assert cut[0] == 0
+    assert cut[-1] == total
+    assert cut == sorted(cut)
+
+
+# Plans
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        {},
+        {"block_rows": 1},
+        {"block_rows": 7},
+        {"block_ratings": 100},
+        {"block_rows": 60, "block_ratings": 2000},
+    ],
+    ids=str,
+)
+def test_plans_hold_every_rating_once_by_column(size):
+    rng = np.random.default_rng(2)
+    machine = referee.random_machine(rng, "ordinal", "user")
+    table = referee.random_table(rng, gaussian=False, n_users=120, n_items=50, rated=0.6)
+    table[[3, 77]] = np.nan
+    table[:, 9] = np.nan
+    rows, across = referee.orientations(table, machine)
+    plan = plan_blocks(rows, across, 4, **size)
+    has_ratings = np.flatnonzero(np.diff(rows.start))
+    np.testing.assert_array_equal(np.sort(plan.row), has_ratings)
+    np.testing.assert_array_equal(np.sort(plan.entry_position), np.arange(len(rows.column)))
+    assert plan.first_row[-1] == len(plan.row)
+    assert plan.first_entry[-1] == len(rows.column)
+    for block in range(len(plan.first_row) - 1):
+        check_block(plan, block, rows, size)
+
+
+def check_block(plan, block, rows, size):
+    of_block = slice(plan.first_row[block], plan.first_row[block + 1])
+    block_row, row_slot = plan.row[of_block], plan.row_slot[of_block]
+    length = np.diff(rows.start)[block_row]
+    assert len(block_row) <= size.get("block_rows", 10**9)
+    assert length[:-1].sum() < size.get("block_ratings", 10**9)
+    np.testing.assert_array_equal(row_slot, np.cumsum(length) - length)
+
+    entries = slice(plan.first_entry[block], plan.first_entry[block + 1])
+    position, entry_row = plan.entry_position[entries], plan.entry_row[entries]
+    assert len(position) == length.sum()
+    np.testing.assert_array_equal(rows.row[position], block_row[entry_row])
+    of_columns = slice(plan.first_column[block], plan.first_column[block + 1])
+    column = plan.column[of_columns]
+    assert np.all(np.diff(column) > 0)
+    width = np.diff([*plan.column_entry[of_columns], len(position)])
+    assert np.all(width > 0)
+    np.testing.assert_array_equal(rows.column[position], np.repeat(column, width))
+
+    chunk = plan.chunk_column[plan.first_chunk[block] : plan.first_chunk[block + 1]]
+    assert 1 <= len(chunk) <= MOST_CHUNKS
+    assert chunk[0] == 0
+    assert np.all(np.diff([*chunk, len(column)]) > 0)
+    if len(position) > 2 * CHUNK_ENTRIES:
+        assert len(chunk) > 1
+
+
+# Large numbers in learning
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-9), (np.float32, 2e-4)])
+@pytest.mark.parametrize("spread", [0.5, 4.0, 12.0])
+def test_steep_couplings_stay_exact_in_learning(spread, dtype, tolerance):
+    """Products of many ratios leave the range of floats: the pass agrees with summed softplus.
+
+    Learning cuts couplings at 43; these stay below.
+    """
+    rng = np.random.default_rng(3)
+    machine = referee.random_machine(
+        rng, "categorical", "user", hidden=(37, 0), n_users=12, n_items=9, spread=spread
+    )
+    p = machine.user_side.parameters
+    np.clip(p.coupling, -40, 40, out=p.coupling)
+    table = referee.random_table(rng, gaussian=False, n_users=12, n_items=9)
+    ratings = referee.orientations(table, machine)
+    users, items = np.nonzero(~np.isnan(table))
+    proba = softmax(Evidence(machine, ratings, 1).pair_scores(users, items))
+    own = table[users, items].astype(int)
+    expected = np.log(proba[np.arange(len(own)), own]).mean()
+    narrow = machine_as(machine, dtype)
+    trainer = Trainer(narrow, ratings, PseudoLikelihood(rate=1e-30, block_rows=referee.ONE_BLOCK))
+    np.testing.assert_allclose(trainer.epoch(0), expected, rtol=tolerance)
+
+
+def machine_as(machine, dtype):
+    copy = referee.copied(machine)
+    side = copy.user_side
+    parameters = type(side.parameters)(*(a.astype(dtype) for a in side.parameters))
+    side = type(side)(parameters, side.n_hidden, side.links)
+    return type(machine)(machine.features, machine.level_bias.astype(dtype), side, None)
