@@ -1,0 +1,327 @@
+"""Joint prediction of several unseen ratings: of a user, of an item, or of any set of pairs.
+
+With the hidden units summed out, a configuration s of the asked ratings has log-weight
+
+    sum_q [b(s_q) + biases + links with given ratings] + sum over linked asked pairs
+    + sum over their users and items of sum_k softplus(x_k + sum_q W[q, s_q, k])
+
+All configurations are enumerated when they are few; otherwise hidden units and ratings are drawn in
+turn (Gibbs). Both give weighted configurations, so every question is asked the same way. A Gaussian
+rating is enumerated on points around its mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logsumexp
+
+from ordbm.errors import SettingsError
+from ordbm.inference.evidence import Evidence
+from ordbm.machine import Array, Side
+from ordbm.neighbours import Links
+from ordbm.rows import Rows
+from ordbm.scoring import Codes
+
+Numbers = NDArray[np.float64]
+
+ENUMERATED = 20_000  # configurations; beyond, Gibbs
+GAUSSIAN_POINTS = np.arange(-9.0, 9.5, 0.75)  # around the mean-field mean, in deviations
+BURN_IN = 200
+CHAINS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class JointDistribution:
+    """Weighted configurations of the asked ratings.
+
+    `values` (configurations, pairs) are the ratings in each configuration, `weight` its probability
+    (one over their number if they are draws).
+    """
+
+    values: Numbers
+    weight: Numbers
+    exact: bool
+
+    def mean(self) -> Numbers:
+        """Expected rating of each pair."""
+        return self.weight @ self.values
+
+    def covariance(self) -> Numbers:
+        """Covariance of the ratings, (pairs, pairs)."""
+        centred = self.values - self.mean()
+        return (centred * self.weight[:, None]).T @ centred
+
+    def most_likely(self) -> Numbers:
+        """The most probable configuration (the most frequent of the draws)."""
+        distinct, place = np.unique(self.values, axis=0, return_inverse=True)
+        mass = np.bincount(place.ravel(), self.weight)
+        return distinct[mass.argmax()]
+
+    def marginal(self, pair: int, levels: Numbers) -> Numbers:
+        """P of each of the `levels` for one pair."""
+        return np.array([self.weight[self.values[:, pair] == level].sum() for level in levels])
+
+    def probability(self, event: NDArray[np.bool_]) -> float:
+        """P of an event given as a mask over `values`, such as (joint.values >= 4).all(axis=1)."""
+        return float(self.weight[event].sum())
+
+
+class _Group(NamedTuple):
+    """The asked pairs of one row of one side: its hidden input and their couplings."""
+
+    pairs: Codes  # which of the asked pairs
+    hidden_input: Numbers  # (d,) without the asked ratings
+    coupling: Numbers  # (pairs, S, d)
+
+
+class Question(NamedTuple):
+    """Asked pairs in the form all solvers read. Q pairs with S states each.
+
+    The states are the levels of the machine's tables; a Gaussian machine has a single one, whose
+    terms are those of a rating of one.
+    """
+
+    potential: Numbers  # (Q, S) what does not depend on other asked pairs
+    groups: list[_Group]
+    linked: list[tuple[int, int, Numbers]]  # (q, q', (S, S)) between asked pairs
+
+
+def joint_levels(
+    evidence: Evidence,
+    users: Codes,
+    items: Codes,
+    *,
+    limit: int = ENUMERATED,
+    draws: int = 20_000,
+    seed: int = 0,
+) -> tuple[Numbers, Numbers, bool]:
+    """(configurations, weights, exact): ratings in the machine's unit, level numbers if discrete.
+
+    Enumerates up to `limit` configurations; beyond, draws `draws` configurations. Negative codes
+    stand for the unknown, each number for somebody else.
+    """
+    pairs = list(zip(users.tolist(), items.tolist(), strict=True))
+    if len(set(pairs)) < len(pairs):
+        raise SettingsError("a pair is asked for more than once: ask for each pair once")
+    if draws < 1:
+        raise SettingsError(f"draws={draws}: need at least 1")
+    if not pairs:
+        return np.zeros((1, 0)), np.ones(1), True
+    question = _question(evidence, users, items)
+    if evidence.machine.features.is_gaussian:
+        if len(GAUSSIAN_POINTS) ** len(pairs) <= limit:
+            return *_enumerated_gaussian(question), True
+        return *_drawn_gaussian(question, draws, seed), False
+    if question.potential.shape[1] ** len(pairs) <= limit:
+        config, weight = _enumerated(question)
+        return config.T.astype(np.float64), weight, True
+    return *_drawn(question, draws, seed), False
+
+
+def _question(evidence: Evidence, users: Codes, items: Codes) -> Question:
+    machine = evidence.machine
+    potential = np.tile(machine.level_bias.astype(np.float64), (len(users), 1))
+    groups: list[_Group] = []
+    linked: list[tuple[int, int, Numbers]] = []
+    pair = machine.features.pair
+    for side, ratings, inputs, rows, columns in (
+        (machine.user_side, evidence.ratings.by_user, evidence.user_input, users, items),
+        (machine.item_side, evidence.ratings.by_item, evidence.item_input, items, users),
+    ):
+        if side is not None:
+            potential += _side_potential(side, ratings, rows, columns, pair)
+            groups += _groups(side, ratings, inputs, rows, columns)
+            linked += _linked(side, rows, columns, pair)
+    return Question(potential, groups, linked)
+
+
+def _side_potential(side: Side, ratings: Rows, rows: Codes, columns: Codes, pair: Array) -> Numbers:
+    """Biases, and links with given ratings, (Q, S)."""
+    asked = set(zip(rows.tolist(), columns.tolist(), strict=True))
+    parameters = side.parameters
+    potential = np.zeros((len(rows), pair.shape[1]))
+    for q, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
+        if column >= 0 and parameters.rating_bias.size:
+            potential[q] += parameters.rating_bias[column]
+        for neighbour, edge in _neighbours(side.links, column):
+            position = _position(ratings, row, neighbour)
+            if position >= 0 and (row, neighbour) not in asked:
+                by_level = np.tensordot(parameters.link_weight[edge].astype(np.float64), pair, 1)
+                potential[q] += _amount(ratings, position) * by_level[:, ratings.level[position]]
+    return potential
+
+
+def _groups(side: Side, ratings: Rows, inputs: Array, rows: Codes, columns: Codes) -> list[_Group]:
+    d = side.n_hidden
+    groups = []
+    for row in np.unique(rows).tolist():
+        pairs = np.flatnonzero((rows == row) & (columns >= 0))
+        if not len(pairs) or not d:
+            continue
+        coupling = side.parameters.coupling[columns[pairs], :, :d].astype(np.float64)
+        own = inputs[row] if row >= 0 else side.parameters.hidden_bias
+        own = own[:d].astype(np.float64)
+        for column, by_level in zip(columns[pairs].tolist(), coupling, strict=True):
+            position = _position(ratings, row, column)
+            if position >= 0:
+                own -= _amount(ratings, position) * by_level[ratings.level[position]]
+        groups.append(_Group(pairs, own, coupling))
+    return groups
+
+
+def _linked(side: Side, rows: Codes, columns: Codes, pair: Array) -> list[tuple[int, int, Numbers]]:
+    """Pairs of asked ratings in one row whose columns are linked, and their joint potential."""
+    found = []
+    for q, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
+        for neighbour, edge in _neighbours(side.links, column):
+            for other in np.flatnonzero((rows == row) & (columns == neighbour)).tolist():
+                if other > q:
+                    weight = side.parameters.link_weight[edge].astype(np.float64)
+                    found.append((q, other, np.tensordot(weight, pair, 1)))
+    return found
+
+
+def _neighbours(links: Links, column: int) -> list[tuple[int, int]]:
+    if column < 0:
+        return []
+    part = slice(links.start[column], links.start[column + 1])
+    return list(zip(links.neighbour[part].tolist(), links.edge[part].tolist(), strict=True))
+
+
+def _amount(rows: Rows, position: int) -> float:
+    return float(rows.value[position]) if rows.value.size else 1.0
+
+
+def _position(rows: Rows, row: int, column: int) -> int:
+    """Where a row rated a column, or -1."""
+    if row < 0:
+        return -1
+    part = rows.column[rows.start[row] : rows.start[row + 1]]
+    place = int(np.searchsorted(part, column))
+    found = place < len(part) and part[place] == column
+    return int(rows.start[row]) + place if found else -1
+
+
+def _enumerated(question: Question) -> tuple[NDArray[np.int64], Numbers]:
+    """All configurations, (Q, configurations), and the probability of each."""
+    n_pairs, n_states = question.potential.shape
+    config = np.indices((n_states,) * n_pairs).reshape(n_pairs, -1)
+    score = np.zeros(config.shape[1])
+    for q in range(n_pairs):
+        score += question.potential[q][config[q]]
+    for q, other, table in question.linked:
+        score += table[config[q], config[other]]
+    for group in question.groups:
+        x = np.tile(group.hidden_input, (config.shape[1], 1))
+        for place, q in enumerate(group.pairs):
+            x += group.coupling[place][config[q]]
+        score += np.logaddexp(0.0, x).sum(axis=1)
+    return config, np.exp(score - logsumexp(score))
+
+
+def _enumerated_gaussian(question: Question) -> tuple[Numbers, Numbers]:
+    """The same with points around the mean-field mean as the states of each rating."""
+    slope = question.potential[:, 0].copy()
+    for group in question.groups:
+        slope[group.pairs] += group.coupling[:, 0] @ expit(group.hidden_input)
+    centre = np.linalg.solve(_precision(question), slope)
+    state = centre[:, None] + GAUSSIAN_POINTS
+    config, weight = _enumerated(
+        Question(
+            question.potential * state - 0.5 * state**2,
+            [
+                group._replace(coupling=group.coupling * state[group.pairs][:, :, None])
+                for group in question.groups
+            ],
+            [
+                (q, other, weight * np.outer(state[q], state[other]))
+                for q, other, weight in question.linked
+            ],
+        )
+    )
+    return np.take_along_axis(state, config, axis=1).T, weight
+
+
+def _drawn(question: Question, draws: int, seed: int) -> tuple[Numbers, Numbers]:
+    """Gibbs over levels: CHAINS chains at once, from the pairs' own potentials."""
+    rng = np.random.default_rng(seed)
+    n_pairs = len(question.potential)
+    chains = min(CHAINS, draws)
+    level = np.stack([_draw(rng, np.tile(p, (chains, 1))) for p in question.potential], axis=1)
+    neighbours = _neighbour_tables(question)
+    kept = []
+    rounds = -(-draws // chains)
+    for sweep in range(BURN_IN + rounds):
+        score = np.tile(question.potential, (chains, 1, 1))
+        for group in question.groups:
+            x = np.tile(group.hidden_input, (chains, 1))
+            for place, q in enumerate(group.pairs):
+                x += group.coupling[place][level[:, q]]
+            hidden = (rng.random(x.shape) < expit(x)).astype(np.float64)
+            for place, q in enumerate(group.pairs):
+                score[:, q] += hidden @ group.coupling[place].T
+        for q in range(n_pairs):
+            own = score[:, q].copy()
+            for other, table in neighbours[q]:
+                own += table[level[:, other]]
+            level[:, q] = _draw(rng, own)
+        if sweep >= BURN_IN:
+            kept.append(level.astype(np.float64))
+    values = np.concatenate(kept)[:draws]
+    return values, np.full(len(values), 1.0 / len(values))
+
+
+def _neighbour_tables(question: Question) -> list[list[tuple[int, Numbers]]]:
+    """For each pair, its linked asked pairs and their potential as (other state, own state)."""
+    tables: list[list[tuple[int, Numbers]]] = [[] for _ in question.potential]
+    for q, other, table in question.linked:
+        tables[q].append((other, table.T))
+        tables[other].append((q, table))
+    return tables
+
+
+def _draw(rng: np.random.Generator, score: Numbers) -> NDArray[np.int64]:
+    """One state per row from softmax(score), by Gumbel's trick."""
+    choice: NDArray[np.int64] = (score + rng.gumbel(size=score.shape)).argmax(axis=1)
+    return choice
+
+
+def _precision(question: Question) -> Numbers:
+    """Inverse covariance of Gaussian ratings given the hidden units, (Q, Q)."""
+    precision = np.eye(len(question.potential))
+    for q, other, weight in question.linked:
+        precision[q, other] -= weight[0, 0]
+        precision[other, q] -= weight[0, 0]
+    if np.linalg.eigvalsh(precision).min() <= 0:
+        raise SettingsError(
+            "these ratings have no joint normal distribution: their links are too strong; "
+            "ask for fewer linked items at once, or fit with a larger link precision"
+        )
+    return precision
+
+
+def _drawn_gaussian(question: Question, draws: int, seed: int) -> tuple[Numbers, Numbers]:
+    """Gibbs over real ratings, jointly normal given the hidden units."""
+    rng = np.random.default_rng(seed)
+    slope = question.potential[:, 0]
+    precision = _precision(question)
+    chol = np.linalg.cholesky(np.linalg.inv(precision))
+    chains = min(CHAINS, draws)
+    value = np.tile(slope, (chains, 1))
+    kept = []
+    for sweep in range(BURN_IN + -(-draws // chains)):
+        linear = np.tile(slope, (chains, 1))
+        for group in question.groups:
+            weights = group.coupling[:, 0]
+            x = group.hidden_input + value[:, group.pairs] @ weights
+            hidden = (rng.random(x.shape) < expit(x)).astype(np.float64)
+            linear[:, group.pairs] += hidden @ weights.T
+        value = np.linalg.solve(precision, linear.T).T + rng.normal(size=value.shape) @ chol.T
+        if sweep >= BURN_IN:
+            kept.append(value.copy())
+    values = np.concatenate(kept)[:draws]
+    return values, np.full(len(values), 1.0 / len(values))

@@ -1,0 +1,206 @@
+"""Ranking: the expected change of energy, candidates, and top-n lists.
+
+The sign, once and for all: adding item j with rating r changes the energy by E_Q(r) (equation 2),
+and Delta E_j is its expectation under Q. Low energy is good, so the score of an item is -Delta E_j,
+the expected decrease of energy: larger is better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from ordbm.errors import SettingsError
+from ordbm.inference.evidence import Evidence
+from ordbm.kernels import catalogue
+from ordbm.machine import Array
+from ordbm.parallel import run_on_threads, share
+from ordbm.rows import Rows
+from ordbm.scoring import Codes
+
+By = Literal["energy", "mean"]
+
+USERS_AT_ONCE = 256
+SIMILAR_USERS = 50
+
+
+class Catalogue:
+    """Mean-field level potentials of users for all items, a block of users at a time.
+
+    For each level one matrix product joins both sides: a user's hidden means and own parameters on
+    the left, the items' parameters and hidden means on the right.
+    """
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        machine = evidence.machine
+        self.n_items = evidence.ratings.by_item.n_rows
+        n = len(machine.level_bias)
+        parts = [np.tile(machine.level_bias[:, None, None], (1, 1, self.n_items))]
+        if machine.user_side is not None:
+            parameters = machine.user_side.parameters
+            parts.append(parameters.coupling.transpose(1, 2, 0))
+            if parameters.rating_bias.size:
+                parts[0] = parts[0] + parameters.rating_bias.T[:, None, :]
+        if machine.item_side is not None:
+            hidden = expit(evidence.item_input).T[None]
+            parts.append(np.broadcast_to(hidden, (n, *hidden.shape[1:])))
+            parts.append(np.ones((n, 1, self.n_items)))
+        self.right = np.concatenate(parts, axis=1).astype(machine.dtype)
+
+    def potentials(self, users: Codes) -> Array:
+        """-E_Q of each level, user and item: (n, users, items); mean rating if Gaussian."""
+        machine = self.evidence.machine
+        n = len(machine.level_bias)
+        parts = [np.ones((n, len(users), 1))]
+        if machine.user_side is not None:
+            hidden = expit(self.evidence.user_input[users])[None]
+            parts.append(np.broadcast_to(hidden, (n, *hidden.shape[1:])))
+        if machine.item_side is not None:
+            parameters = machine.item_side.parameters
+            parts.append(parameters.coupling[users].transpose(1, 0, 2))
+            bias = np.zeros((n, len(users), 1))
+            if parameters.rating_bias.size:
+                bias[:, :, 0] = parameters.rating_bias[users].T
+            parts.append(bias)
+        left = np.concatenate(parts, axis=2).astype(machine.dtype)
+        potential: Array = np.matmul(left, self.right)
+        self._add_links(users, potential)
+        return potential
+
+    def _add_links(self, users: Codes, potential: Array) -> None:
+        by_user = self.evidence.ratings.by_user
+        pair = self.evidence.tables.pair
+        user_side, item_side = self.evidence.machine.sides
+
+        def work(thread: int) -> None:
+            for place in range(*share(len(users), thread, self.evidence.threads)):
+                user = users[place]
+                if user_side is not None and user_side.links.n_edges:
+                    catalogue.add_row_links(
+                        place, by_user.start[user], by_user.start[user + 1], by_user.column,
+                        by_user.level, by_user.value, user_side.links,
+                        user_side.parameters.link_weight, pair, potential,
+                    )  # fmt: skip
+                if item_side is not None and item_side.links.n_edges:
+                    catalogue.add_column_links(
+                        place, user, by_user.start, by_user.column, by_user.level, by_user.value,
+                        item_side.links, item_side.parameters.link_weight, pair, potential,
+                    )  # fmt: skip
+
+        if any(side is not None and side.links.n_edges for side in (user_side, item_side)):
+            run_on_threads(self.evidence.threads, work)
+
+    def scores(self, users: Codes, by: By = "energy", values: Array | None = None) -> Array:
+        """What items are ranked by, (users, items): -Delta E, or the mean rating on `values`."""
+        if by not in get_args(By):
+            raise SettingsError(f"by={by!r} is not known: use one of {', '.join(get_args(By))}")
+        potential = self.potentials(users)
+        if self.evidence.machine.features.is_gaussian:
+            mean = potential[0]
+            return mean if by == "mean" else (mean**2 - 1) / 2
+        dtype = potential.dtype
+        reward = np.zeros(0, dtype) if by == "energy" else np.asarray(values, dtype)
+        out = np.empty(potential.shape[1:], dtype)
+
+        def work(thread: int) -> None:
+            begin, end = share(len(users), thread, self.evidence.threads)
+            room = np.empty((3, self.n_items), dtype)
+            catalogue.expectations(begin, end, potential, reward, room, out)
+
+        run_on_threads(self.evidence.threads, work)
+        return out
+
+    def top(
+        self,
+        users: Codes,
+        n: int,
+        by: By = "energy",
+        values: Array | None = None,
+        allowed: NDArray[np.bool_] | None = None,
+    ) -> Iterator[tuple[int, Codes, Array]]:
+        """(user, items, scores), best first, of the items each user has not rated.
+
+        `allowed` (items,) or (users, items) says which items may appear. Ties go to the item that
+        came first.
+        """
+        by_user = self.evidence.ratings.by_user
+        for first in range(0, len(users), USERS_AT_ONCE):
+            block = users[first : first + USERS_AT_ONCE]
+            scores = self.scores(block, by, values)
+            if allowed is not None:
+                may = allowed if allowed.ndim == 1 else allowed[first : first + USERS_AT_ONCE]
+                scores = np.where(may, scores, -np.inf)
+            for place, user in enumerate(block):
+                scores[
+                    place, by_user.column[by_user.start[user] : by_user.start[user + 1]]
+                ] = -np.inf
+            for user, items, score in zip(block, best(scores, n), scores, strict=True):
+                listed = items[np.isfinite(score[items])]
+                yield int(user), listed, score[listed]
+
+
+def best(scores: Array, n: int) -> Codes:
+    """The columns of the n largest scores of each row, best first; ties to the first column."""
+    n = min(n, scores.shape[1])
+    if n == 0:
+        return np.zeros((len(scores), 0), np.int64)
+    # The n-th largest value is a threshold; a stable sort of what reaches it settles ties.
+    threshold = -np.partition(-scores, n - 1, axis=1)[:, n - 1 : n]
+    found = np.empty((len(scores), n), np.int64)
+    for row, (score, least) in enumerate(zip(scores, threshold, strict=True)):
+        reaching = np.flatnonzero(score >= least)
+        found[row] = reaching[np.argsort(-score[reaching], kind="stable")[:n]]
+    return found
+
+
+def similar_rows(rows: Rows, transposed: Rows, row: int, values: Array | None, n: int) -> Codes:
+    """The n rows most similar to `row` by Pearson correlation over columns both rated.
+
+    Only positive correlations over at least two columns count; ties go to more common columns, then
+    to the first row.
+    """
+    mine = slice(rows.start[row], rows.start[row + 1])
+    place = np.concatenate(
+        [
+            np.arange(transposed.start[column], transposed.start[column + 1])
+            for column in rows.column[mine]
+        ]
+        or [np.zeros(0, np.int64)]
+    ).astype(np.int64)
+    count = np.diff(transposed.start)[rows.column[mine]]
+    x = np.repeat(_values(rows, values, mine), count)
+    y = _values(transposed, values, place)
+    other = transposed.column[place]
+    size = rows.n_rows
+    shared = np.bincount(other, minlength=size).astype(np.float64)
+    sums = [np.bincount(other, weight, size) for weight in (x, y, x * x, y * y, x * y)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Times the number of shared columns, all is exact for levels: equal correlations do tie.
+        covariance = shared * sums[4] - sums[0] * sums[1]
+        spread = [shared * sums[2] - sums[0] ** 2, shared * sums[3] - sums[1] ** 2]
+        correlation = covariance / np.sqrt(spread[0] * spread[1])
+    varied = (spread[0] > 1e-12 * shared * sums[2]) & (spread[1] > 1e-12 * shared * sums[3])
+    good = varied & (correlation > 0) & (shared >= 2)
+    good[row] = False
+    found = np.flatnonzero(good)
+    order = np.lexsort((found, -shared[found], -correlation[found]))
+    return found[order[:n]]
+
+
+def rated_by(rows: Rows, chosen: Codes, n_columns: int) -> NDArray[np.bool_]:
+    """Which columns any of the chosen rows rated, (n_columns,)."""
+    mask = np.zeros(n_columns, bool)
+    for row in chosen:
+        mask[rows.column[rows.start[row] : rows.start[row + 1]]] = True
+    return mask
+
+
+def _values(rows: Rows, values: Array | None, where: Codes | slice) -> Array:
+    own = rows.value.size or values is None
+    found: Array = rows.value[where] if own else np.asarray(values)[rows.level[where]]
+    return found.astype(np.float64)

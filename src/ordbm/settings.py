@@ -1,0 +1,95 @@
+"""What an OrdinalBM can be told, and the presets that fill in what it is not told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
+from typing import Any, Literal, get_args
+
+from ordbm.errors import SettingsError
+from ordbm.features import FeatureKind
+
+Sides = Literal["user", "item", "joint"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The shape of a machine and how it is learnt; the defaults are meant to serve all data."""
+
+    features: FeatureKind = "ordinal"
+    sides: Sides = "joint"
+    hidden: int | tuple[int, int] = 50
+    item_links: int = 100
+    user_links: int = 0
+    link_shrinkage: float = 100.0
+    link_support: int = 5
+    learner: Any = "pl"
+    epochs: int = 20
+    patience: int | None = 3
+    seed: int = 0
+    threads: int | None = None
+    dtype: Literal["float32", "float64"] = "float32"
+
+    def __post_init__(self) -> None:
+        for name, known in (("features", FeatureKind), ("sides", Sides)):
+            _check(name, getattr(self, name), get_args(known))
+        _check("dtype", self.dtype, ("float32", "float64"))
+        for name in ("item_links", "user_links", "epochs", "seed", "link_support"):
+            check_count(name, getattr(self, name))
+        for size in self.hidden_sizes:
+            check_count("hidden", size)
+        for name in ("patience", "threads"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), least=1)
+        shrinkage: Any = self.link_shrinkage
+        if not isinstance(shrinkage, Real) or not float(shrinkage) >= 0:
+            raise SettingsError(f"link_shrinkage={shrinkage!r}: must be a number, 0 or more")
+
+    @property
+    def hidden_sizes(self) -> tuple[int, int]:
+        """Hidden units of the user side and of the item side, before `sides` has its say."""
+        if isinstance(self.hidden, tuple | list):
+            if len(self.hidden) != 2:
+                raise SettingsError(f"hidden={self.hidden!r}: a number, or (user side, item side)")
+            return self.hidden[0], self.hidden[1]
+        return self.hidden, self.hidden
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    # Section 4.1: 20 hidden units, top 100 positive Pearson neighbours on both sides, CD-1 inside
+    # the alternation, blocks of 100, rate 0.1, N(0, 0.01): the last four are the learner's own.
+    "paper": {
+        "hidden": 20,
+        "item_links": 100,
+        "user_links": 100,
+        "link_shrinkage": 0.0,
+        "link_support": 3,
+        "learner": "structured",
+    },
+}
+
+
+def settings_of(preset: str, **told: Any) -> Settings:
+    """The preset's settings with those that were told (not None) in their place."""
+    _check("preset", preset, tuple(PRESETS))
+    known = {field.name for field in fields(Settings)}
+    unknown = sorted(set(told) - known)
+    if unknown:
+        raise SettingsError(
+            f"unknown setting {unknown[0]!r}: use one of {', '.join(sorted(known))}"
+        )
+    chosen = {name: value for name, value in told.items() if value is not None}
+    return Settings(**{**PRESETS[preset], **chosen})
+
+
+def _check(name: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise SettingsError(f"{name}={value!r} is not known: use one of {', '.join(known)}")
+
+
+def check_count(name: str, value: Any, least: int = 0) -> None:
+    """An error that names the setting unless it is a whole number of `least` or more."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise SettingsError(f"{name}={value!r}: must be a whole number, {least} or more")

@@ -1,0 +1,264 @@
+"""Several unseen ratings at once: enumeration of the whole energy, Gibbs, and the odd question."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import referee
+from ordbm.errors import SettingsError
+from ordbm.inference.evidence import Evidence, softmax
+from ordbm.inference.joint import JointDistribution, joint_levels
+from ordbm.inference.newcomer import newcomer_evidence
+
+# Of a user, of an item, mixed; some of these pairs are in the ratings, some are not.
+QUESTIONS = {
+    "user": [(0, 0), (0, 1), (0, 3)],
+    "item": [(0, 0), (1, 0), (2, 0)],
+    "mixed": [(0, 0), (0, 1), (1, 1), (2, 3)],
+}
+STRANGERS = [(-1, 0), (-1, 1), (-2, 0), (0, -1)]  # negative codes are users and items unknown
+DRAWS = 20_000
+
+
+def asked(case, pairs, **settings):
+    users, items = np.array(pairs, np.int32).reshape(-1, 2).T
+    return joint_levels(Evidence(case.machine, case.ratings, 1), users, items, **settings)
+
+
+def joint_by_energy(machine, table, pairs):
+    """P of every configuration of the asked ratings, by summing e^-E over all hidden states."""
+    hidden = referee.configurations(machine, table)
+    weight = []
+    for levels in product(range(machine.features.n_levels), repeat=len(pairs)):
+        changed = table.copy()
+        for pair, level in zip(pairs, levels, strict=True):
+            changed[pair] = level
+        weight.append(referee.log_weight(machine, changed, hidden))
+    return np.exp(weight - np.logaddexp.reduce(weight))
+
+
+def normal_mixture(machine, table, pairs):
+    """(weights, means, covariance): Gaussian asked ratings are normal given the hidden state.
+
+    For a fixed state -E is c + a'v - v'Pv / 2 in the asked ratings v; a and P are read off by
+    setting them to zero and one.
+    """
+    hidden = referee.configurations(machine, table)
+
+    def at(*places):
+        changed = table.copy()
+        for place, pair in enumerate(pairs):
+            changed[pair] = float(place in places)
+        return referee.negative_energy(machine, changed, *hidden)
+
+    n = len(pairs)
+    zero = at()
+    slope = np.stack([at(q) - zero + 0.5 for q in range(n)], axis=1)
+    precision = np.eye(n)
+    for q, other in product(range(n), repeat=2):
+        if q != other:
+            link = at(q, other) - at(q) - at(other) + zero
+            precision[q, other] = -link[0]
+    covariance = np.linalg.inv(precision)
+    mean = slope @ covariance
+    log_mass = zero + 0.5 * (slope * mean).sum(axis=1)
+    return np.exp(log_mass - np.logaddexp.reduce(log_mass)), mean, covariance
+
+
+def moments(weight, mean, covariance):
+    centre = weight @ mean
+    spread = mean - centre
+    return centre, covariance + (spread * weight[:, None]).T @ spread
+
+
+# Discrete ratings
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize(("kind", "sides", "links"), referee.DISCRETE)
+def test_enumeration_equals_the_whole_energy(kind, sides, links, question):
+    case = referee.case(kind, sides, links, hidden=(1, 1))
+    pairs = QUESTIONS[question]
+    values, weight, exact = asked(case, pairs)
+    assert exact
+    assert values.tolist() == [list(c) for c in product(range(3), repeat=len(pairs))]
+    expected = joint_by_energy(case.machine, case.table, pairs)
+    np.testing.assert_allclose(weight, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "sides", "links"), referee.DISCRETE)
+def test_strangers_are_themselves_in_all_their_ratings(kind, sides, links):
+    case = referee.case(kind, sides, links, hidden=(1, 1))
+    machine = referee.extended(referee.extended(case.machine))
+    table = np.full(np.add(case.table.shape, 2), np.nan)
+    table[:-2, :-2] = case.table
+    _, weight, _ = asked(case, STRANGERS)
+    # Only these users and items have hidden units that the asked ratings can move.
+    hidden = referee.configurations(machine, table, [0, 3, 4], [0, 1, 5])
+    expected = []
+    for levels in product(range(3), repeat=len(STRANGERS)):
+        changed = table.copy()
+        for pair, level in zip(STRANGERS, levels, strict=True):
+            changed[pair] = level
+        expected.append(referee.log_weight(machine, changed, hidden))
+    expected = np.exp(expected - np.logaddexp.reduce(expected))
+    np.testing.assert_allclose(weight, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "sides", "links"), referee.DISCRETE)
+def test_one_pair_is_the_exact_conditional(kind, sides, links):
+    case = referee.case(kind, sides, links)
+    pairs = np.array([*np.ndindex(referee.N_USERS, referee.N_ITEMS), (-1, 1), (2, -1), (-1, -1)])
+    expected = softmax(Evidence(case.machine, case.ratings, 1).pair_scores(*pairs.T))
+    for pair, conditional in zip(pairs, expected, strict=True):
+        np.testing.assert_allclose(asked(case, [pair])[1], conditional, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "sides", "links"), referee.DISCRETE)
+def test_own_ratings_are_left_out(kind, sides, links):
+    case = referee.case(kind, sides, links)
+    changed = case.table.copy()
+    pairs = QUESTIONS["mixed"]
+    for pair in pairs:
+        changed[pair] = 2 - changed[pair]
+    again = case._replace(ratings=referee.orientations(changed, case.machine), table=changed)
+    np.testing.assert_allclose(asked(again, pairs)[1], asked(case, pairs)[1], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sides", "links", "question"),
+    [
+        ("ordinal", "joint", "both", "mixed"),
+        ("ordinal", "user", "items", "user"),
+        ("categorical", "joint", "none", "item"),
+        ("categorical", "item", "users", "item"),
+    ],
+)
+def test_gibbs_draws_what_enumeration_says(kind, sides, links, question):
+    case = referee.case(kind, sides, links, spread=0.5)
+    pairs = QUESTIONS[question]
+    configurations, weight, _ = asked(case, pairs)
+    values, share, exact = asked(case, pairs, limit=1, draws=DRAWS, seed=1)
+    assert not exact
+    assert values.shape == (DRAWS, len(pairs))
+    np.testing.assert_allclose(share, 1 / DRAWS)
+    code = values.astype(int) @ 3 ** np.arange(len(pairs))[::-1]
+    frequency = np.bincount(code, minlength=len(weight)) / DRAWS
+    # 200 chains of 100 draws. Even if only ten draws of a chain counted, a share would have this
+    # deviation; the largest of up to 81 stays below 4.5 of them but for one run in two thousand.
+    deviation = np.sqrt(weight * (1 - weight) / (DRAWS / 10))
+    assert np.all(np.abs(frequency - weight) < 4.5 * deviation + 1e-4)
+    assert configurations.shape == (3 ** len(pairs), len(pairs))
+
+
+def test_gibbs_is_reproducible():
+    case = referee.case("ordinal", "joint", "both")
+    first, again, other = (
+        asked(case, QUESTIONS["mixed"], limit=1, draws=500, seed=seed)[0] for seed in (3, 3, 4)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert asked(case, QUESTIONS["mixed"], limit=1, draws=7)[0].shape == (7, 4)
+
+
+@pytest.mark.parametrize("kind", ["ordinal", "gaussian"])
+def test_limit_decides_between_enumeration_and_draws(kind):
+    case = referee.case(kind, "joint", "none")
+    states = 25 if kind == "gaussian" else 3
+    pairs = QUESTIONS["user"][:2]
+    assert asked(case, pairs, limit=states**2)[2]
+    assert not asked(case, pairs, limit=states**2 - 1, draws=10)[2]
+
+
+# Gaussian ratings
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize(("kind", "sides", "links"), referee.GAUSSIAN)
+def test_points_equal_the_mixture_of_normals(kind, sides, links, question):
+    case = referee.case(kind, sides, links, hidden=(1, 1))
+    pairs = QUESTIONS[question][:3]
+    found = JointDistribution(*asked(case, pairs))
+    assert found.exact
+    mean, covariance = moments(*normal_mixture(case.machine, case.table, pairs))
+    np.testing.assert_allclose(found.mean(), mean, atol=1e-6)
+    np.testing.assert_allclose(found.covariance(), covariance, atol=1e-6)
+
+
+@pytest.mark.parametrize("links", ["none", "both"])
+def test_gaussian_draws_equal_the_mixture_of_normals(links):
+    case = referee.case("gaussian", "joint", links, hidden=(1, 1))
+    pairs = QUESTIONS["mixed"]
+    found = JointDistribution(*asked(case, pairs, draws=DRAWS, seed=2))
+    assert not found.exact
+    mean, covariance = moments(*normal_mixture(case.machine, case.table, pairs))
+    # As above: no fewer than DRAWS / 10 draws count, so 4.5 deviations of a mean and of a product.
+    deviation = np.sqrt(np.diag(covariance))
+    error = 4.5 / np.sqrt(DRAWS / 10)
+    assert np.all(np.abs(found.mean() - mean) < error * deviation)
+    bound = error * np.sqrt(2) * np.outer(deviation, deviation)
+    assert np.all(np.abs(found.covariance() - covariance) < bound)
+
+
+def test_gaussian_own_values_are_left_out():
+    case = referee.case("gaussian", "joint", "both")
+    pairs = [(0, 0), (0, 1)]
+    changed = case.table.copy()
+    changed[0, :2] += 5.0
+    again = case._replace(ratings=referee.orientations(changed, case.machine))
+    for found, expected in zip(asked(again, pairs), asked(case, pairs), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)  # ratings are kept as float32
+
+
+@pytest.mark.parametrize("limit", [1, 20_000])
+def test_links_too_strong_for_a_normal_distribution(limit):
+    case = referee.case("gaussian", "user", "items")
+    case.machine.user_side.parameters.link_weight[:] = 1.5
+    with pytest.raises(SettingsError, match=r"links are too strong; ask for fewer"):
+        asked(case, [(0, 0), (0, 1)], limit=limit)
+    asked(case, [(0, 0), (0, 2)], limit=limit, draws=5)  # these two are not linked
+
+
+# Questions of other kinds
+
+
+def test_a_newcomers_ratings_jointly():
+    case = referee.case("ordinal", "joint", "items")
+    someone = newcomer_evidence(
+        Evidence(case.machine, case.ratings, 1), np.array([1, 2]), np.array([2, 0], np.uint8),
+        np.zeros(0), 1.0, 1.0,
+    )  # fmt: skip
+    users, items = np.zeros(3, np.int32), np.array([0, 1, 3], np.int32)
+    for pair in range(3):
+        single = joint_levels(someone, users[[pair]], items[[pair]])[1]
+        expected = softmax(someone.pair_scores(users[[pair]], items[[pair]]))[0]
+        np.testing.assert_allclose(single, expected, rtol=1e-9)
+    assert joint_levels(someone, users, items)[1].sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("kind", ["ordinal", "gaussian"])
+def test_nothing_asked(kind):
+    values, weight, exact = asked(referee.case(kind, "joint", "none"), [])
+    assert (values.shape, weight.tolist(), exact) == ((1, 0), [1.0], True)
+
+
+def test_a_pair_asked_twice():
+    case = referee.case("ordinal", "joint", "none")
+    with pytest.raises(SettingsError, match="asked for more than once: ask for each pair once"):
+        asked(case, [(0, 1), (1, 1), (0, 1)])
+    with pytest.raises(SettingsError, match="draws=0"):
+        asked(case, [(0, 1)], draws=0)
+
+
+def test_questions_to_a_joint_distribution():
+    joint = JointDistribution(
+        np.array([[1.0, 1], [1, 2], [2, 1], [2, 2], [2, 2]]),
+        np.array([0.1, 0.4, 0, 0.2, 0.3]),
+        True,
+    )
+    np.testing.assert_allclose(joint.mean(), [1.5, 1.9])
+    np.testing.assert_allclose(joint.covariance(), [[0.25, 0.05], [0.05, 0.09]])
+    assert joint.most_likely().tolist() == [2, 2]
+    np.testing.assert_allclose(joint.marginal(0, np.array([1.0, 2, 3])), [0.5, 0.5, 0])
+    assert joint.probability((joint.values >= 2).all(axis=1)) == pytest.approx(0.5)

@@ -1,0 +1,228 @@
+"""Ranking: potentials of the whole catalogue, -ΔE, top-n lists, and the paper's candidates."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import referee
+from ordbm import ranking
+from ordbm.errors import SettingsError
+from ordbm.features import features
+from ordbm.inference.evidence import Evidence, softmax
+from ordbm.machine import Machine
+from ordbm.ranking import Catalogue, best, rated_by, similar_rows
+
+STARS = np.arange(1.0, 4.0)
+
+
+def evidence_of(case, threads=1):
+    return Evidence(case.machine, case.ratings, threads)
+
+
+def everyone(case):
+    return np.arange(len(case.table), dtype=np.int32)
+
+
+def unseen(case):
+    return np.argwhere(np.isnan(case.table)).astype(np.int32).T
+
+
+def large_case(kind, links="both", seed=0):
+    """300 users, more than are ranked at once."""
+    rng = np.random.default_rng(seed)
+    shape = {"n_users": 300, "n_items": 12}
+    machine = referee.random_machine(
+        rng, kind, "joint", links, spread=0.3, hidden=(3, 4), dtype=np.float32, **shape
+    )
+    table = referee.random_table(rng, gaussian=kind == "gaussian", rated=0.3, **shape)
+    return referee.Case(machine, referee.orientations(table, machine), table)
+
+
+# Potentials and scores
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("kind", "sides", "links"), referee.COMBINATIONS)
+def test_potentials_are_mean_field_scores(kind, sides, links, threads):
+    case = referee.case(kind, sides, links)
+    potential = Catalogue(evidence_of(case, threads)).potentials(everyone(case))
+    users, items = unseen(case)
+    expected = evidence_of(case).pair_scores(users, items, "mean_field")
+    np.testing.assert_allclose(potential[:, users, items].T, expected, rtol=1e-9, atol=1e-12)
+    by_hand = [
+        referee.mean_field_scores(case.machine, case.table, user, item)
+        for user, item in zip(users[-2:], items[-2:], strict=True)
+    ]
+    if kind != "gaussian":  # potentials are so only up to a constant
+        expected, by_hand = softmax(expected), softmax(np.array(by_hand))
+    np.testing.assert_allclose(expected[-2:], by_hand, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "sides", "links"), referee.DISCRETE)
+def test_energy_score_is_the_expected_energy_decrease(kind, sides, links):
+    case = referee.case(kind, sides, links)
+    catalogue = Catalogue(evidence_of(case))
+    energy, mean = catalogue.scores(everyone(case)), catalogue.scores(everyone(case), "mean", STARS)
+    for user, item in unseen(case).T:
+        # -E_Q(r) is what the energy loses when the rating is added to the table.
+        soft = [h[None] for h in referee.hidden_posterior(case.machine, case.table)]
+        before = referee.negative_energy(case.machine, case.table, *soft)[0]
+        decrease = np.array(
+            [
+                referee.negative_energy(
+                    case.machine, referee.with_rating(case.table, user, item, level), *soft
+                )[0]
+                - before
+                for level in range(3)
+            ]
+        )
+        q = referee.softmax(decrease)
+        assert energy[user, item] == pytest.approx(q @ decrease, abs=2e-5)  # a fast exp
+        assert mean[user, item] == pytest.approx(q @ STARS, abs=2e-5)
+
+
+def test_gaussian_energy_score_is_the_expected_energy_decrease():
+    case = referee.case("gaussian", "joint", "both")
+    catalogue = Catalogue(evidence_of(case))
+    mean = catalogue.scores(everyone(case), "mean")
+    r = np.linspace(-12, 12, 4001)
+    for user, item in unseen(case).T:
+        m = mean[user, item]
+        decrease = r * m - r**2 / 2  # of the rating itself, r given the hidden means
+        density = np.exp(decrease) / np.exp(decrease).sum()
+        assert catalogue.scores(everyone(case))[user, item] == pytest.approx(density @ decrease)
+        expected = referee.mean_field_scores(case.machine, case.table, user, item)[0]
+        assert m == pytest.approx(expected)
+
+
+def test_larger_scores_mean_lower_energy():
+    """Two items alike but for a potential that lowers the energy of the second by 3."""
+    machine = Machine(
+        features("ordinal", 3),
+        np.zeros(3),
+        referee.random_side(
+            np.random.default_rng(0), features("ordinal", 3), 2, 1, (), has_bias=True, spread=0.0,
+            link_spread=0.0, dtype=np.float64,
+        ),
+        None,
+    )  # fmt: skip
+    machine.user_side.parameters.rating_bias[1] = 3.0
+    ratings = referee.orientations(np.full((1, 2), np.nan), machine)
+    scores = Catalogue(Evidence(machine, ratings, 1)).scores(np.zeros(1, np.int32))
+    assert scores[0, 1] - scores[0, 0] == pytest.approx(3.0)
+
+
+def test_unknown_way_to_rank():
+    case = referee.case("ordinal", "user", "none")
+    with pytest.raises(SettingsError, match="by='stars' is not known: use one of energy, mean"):
+        Catalogue(evidence_of(case)).scores(everyone(case), "stars")
+
+
+# Lists
+
+
+@given(
+    scores=st.integers(0, 9).flatmap(
+        lambda columns: arrays(
+            np.float32,
+            (3, columns),
+            elements=st.sampled_from([-np.inf, -1.5, 0.0, 0.25, 1.0, 2.0]),
+        )
+    ),
+    n=st.integers(0, 12),
+)
+def test_best_is_a_stable_sort(scores, n):
+    np.testing.assert_array_equal(
+        best(scores, n), np.argsort(-scores, axis=1, kind="stable")[:, :n]
+    )
+
+
+@pytest.mark.parametrize("kind", ["ordinal", "gaussian"])
+@pytest.mark.parametrize("by", ["energy", "mean"])
+def test_top_is_a_full_sort_of_unseen_items(kind, by):
+    case = large_case(kind)
+    users = np.random.default_rng(1).permutation(everyone(case)).astype(np.int32)
+    assert len(users) > ranking.USERS_AT_ONCE
+    catalogue = Catalogue(evidence_of(case, threads=2))
+    listed = list(catalogue.top(users, 5, by, STARS))
+    assert [user for user, _, _ in listed] == users.tolist()
+    for user, items, scores in listed:
+        all_scores = catalogue.scores(np.array([user], np.int32), by, STARS)[0]
+        order = np.argsort(-all_scores, kind="stable")
+        expected = order[np.isnan(case.table[user, order])][:5]
+        np.testing.assert_allclose(scores, all_scores[items], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(all_scores[items], all_scores[expected], rtol=1e-4, atol=1e-5)
+        assert np.isnan(case.table[user, items]).all()
+
+
+def test_more_asked_for_than_there_are():
+    case = large_case("ordinal")
+    for user, items, _ in Catalogue(evidence_of(case)).top(everyone(case), 100):
+        assert sorted(items) == np.flatnonzero(np.isnan(case.table[user])).tolist()
+    assert all(
+        not len(items) for _, items, _ in Catalogue(evidence_of(case)).top(everyone(case), 0)
+    )
+
+
+def test_only_allowed_items_are_listed():
+    case = large_case("ordinal")
+    catalogue = Catalogue(evidence_of(case))
+    some = np.zeros(12, bool)
+    some[[1, 5, 7]] = True
+    each = np.random.default_rng(0).random(case.table.shape) < 0.5
+    for allowed in (some, each):
+        may = np.broadcast_to(allowed, case.table.shape) & np.isnan(case.table)
+        for user, items, _ in catalogue.top(everyone(case), 12, allowed=allowed):
+            assert sorted(items) == np.flatnonzero(may[user]).tolist()
+
+
+# The paper's candidates
+
+
+def pearson(table, row, other):
+    both = ~np.isnan(table[row]) & ~np.isnan(table[other])
+    x, y = table[row, both], table[other, both]
+    if both.sum() < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return np.nan, both.sum()
+    return np.corrcoef(x, y)[0, 1], both.sum()
+
+
+@given(
+    table=arrays(
+        np.int8, st.tuples(st.integers(1, 7), st.integers(1, 6)), elements=st.integers(-1, 4)
+    ),
+    continuous=st.booleans(),
+    n=st.integers(0, 8),
+)
+def test_similar_rows_are_by_pearson(table, continuous, n):
+    table = np.where(table < 0, np.nan, table)
+    machine = referee.random_machine(
+        np.random.default_rng(0), "gaussian" if continuous else "ordinal", "user", n_levels=5
+    )
+    by_row, by_column = referee.orientations(table, machine)
+    values = None if continuous else np.array([0.5, 1.0, 2.0, 3.5, 5.0])
+    numbers = (
+        table
+        if continuous
+        else np.where(np.isnan(table), np.nan, values[np.nan_to_num(table).astype(int)])
+    )
+    for row in range(len(table)):
+        found = similar_rows(by_row, by_column, row, values, n)
+        like = [
+            (other, *pearson(numbers, row, other)) for other in range(len(table)) if other != row
+        ]
+        order = sorted(
+            ((-round(r, 9), -shared, other) for other, r, shared in like if r > 1e-9),
+        )
+        assert found.tolist() == [other for *_, other in order[:n]]
+
+
+def test_candidates_are_what_similar_users_rated():
+    case = large_case("ordinal")
+    by_user, by_item = case.ratings
+    similar = similar_rows(by_user, by_item, 3, STARS, 2)
+    expected = (~np.isnan(case.table[similar])).any(axis=0)
+    np.testing.assert_array_equal(rated_by(by_user, similar, 12), expected)
+    assert not rated_by(by_user, similar[:0], 12).any()
