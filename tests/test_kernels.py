@@ -24,7 +24,7 @@ from ordbm.kernels.numerics import (
 )
 from ordbm.kernels.passes import share_begin
 from ordbm.kernels.plan import CHUNK_ENTRIES, MOST_CHUNKS
-from ordbm.kernels.structures import LANES, padded
+from ordbm.kernels.structures import LANES, LEVELS, padded
 from ordbm.learning.blocks import plan_blocks
 from ordbm.learning.learners import PseudoLikelihood
 from ordbm.learning.trainer import Trainer
@@ -86,13 +86,17 @@ def test_extremes_do_not_overflow(dtype):
 
 
 @njit
-def level_terms(odds, rest, level, mean):
-    return vector.level_terms(odds, rest, level, mean)
-
-
-@njit
-def spread_gradient(amount, mean, gradient, asked):
-    vector.spread_gradient(amount, mean, gradient, asked)
+def level_step(on, rest, weights, own, bias, work, gradient, context):
+    """The stages of one rating, as `level_conditionals` takes it through them."""
+    up, down, mean, product, scores = work
+    vector.clear(gradient)
+    vector.fill_level_exp(weights, up, down)
+    vector.level_terms(on, rest, down, up, own, mean, product)
+    safe = vector.log_products(product, scores)
+    ratios = scores.copy()
+    highest, share = vector.level_residual(scores, bias, own)
+    vector.spread_residual(scores, mean, on, own, gradient, context)
+    return safe, ratios, highest, share
 
 
 @njit
@@ -101,8 +105,45 @@ def add_scaled(amount, source, target):
 
 
 @njit
-def multiply(first, second, target):
-    vector.multiply(first, second, target)
+def move_coupling(w, v, gradient, smoothing, pull, momentum, rate):
+    vector.move_coupling(w, v, gradient, smoothing, pull, momentum, rate)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "d"), [(1, 8), (2, 0), (5, 24), (8, 40), (11, 48)])
+def test_level_vectors(n, d, dtype):
+    """The vector stages against NumPy: ratios, residual, gradient and context of one rating."""
+    rng = np.random.default_rng(n * 100 + d)
+    close = {"rtol": 2e-5, "atol": 2e-6} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-13}
+    weights = rng.normal(0, 0.5, (n, d)).astype(dtype)
+    on = rng.uniform(0.05, 0.95, d).astype(dtype)
+    rest = 1 - on
+    wide = padded(n, LEVELS)
+    bias = np.full(wide, -1e30, dtype)
+    bias[:n] = rng.normal(size=n)
+    own = int(rng.integers(n))
+    work = (
+        np.zeros((n, d), dtype), np.zeros((n, d), dtype), np.zeros((n, d), dtype),
+        np.ones((wide, LEVELS), dtype), np.zeros(wide, dtype),
+    )  # fmt: skip
+    gradient = np.full((n, d), 7, dtype)
+    context = np.zeros(d, dtype)
+    safe, ratios, highest, share = level_step(on, rest, weights, own, bias, work, gradient, context)
+    part = on * np.exp(weights - weights[own])
+    score = np.log(rest + part).sum(axis=1)
+    assert safe
+    np.testing.assert_allclose(ratios[:n], score, **close)
+    total = score + bias[:n]
+    np.testing.assert_allclose(highest, total.max(), **close)
+    np.testing.assert_allclose(share, np.exp(total - total.max()).sum(), **close)
+    residual = -np.exp(total) / np.exp(total).sum()
+    residual[own] += 1
+    np.testing.assert_allclose(work[4][:n], residual, **close)
+    asked = residual[:, None] * part / (rest + part)
+    np.testing.assert_allclose(context, asked.sum(axis=0), **close)
+    expected = asked.copy()
+    expected[own] -= asked.sum(axis=0)
+    np.testing.assert_allclose(gradient, expected, **close)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -110,26 +151,22 @@ def multiply(first, second, target):
 def test_vectors(size, dtype):
     rng = np.random.default_rng(size)
     close = {"rtol": 1e-5 if dtype == np.float32 else 1e-13}
-    a, b, c, d = rng.uniform(0.5, 1.5, (4, size + 2)).astype(dtype)[:, 1:-1].copy()
     out = np.zeros(size + 2 * LANES, dtype)  # with room to see writes out of bounds
     inner = out[LANES : LANES + size]
-
-    np.testing.assert_allclose(level_terms(a, b, c, inner), np.prod(b + a * c), **close)
-    np.testing.assert_allclose(inner, a * c / (b + a * c), **close)
-
-    multiply(a, b, inner)
-    np.testing.assert_array_equal(inner, a * b)
-
-    before = inner.copy()
-    add_scaled(dtype(0.3), c, inner)
-    np.testing.assert_allclose(inner, before + 0.3 * c, **close)
-
-    before, asked = inner.copy(), d.copy()
-    spread_gradient(dtype(-0.7), a, inner, asked)
-    np.testing.assert_allclose(inner, before - 0.7 * a, **close)
-    np.testing.assert_allclose(asked, d - 0.7 * a, **close)
+    source = rng.uniform(0.5, 1.5, size).astype(dtype)
+    add_scaled(dtype(0.3), source, inner)
+    np.testing.assert_allclose(inner, 0.3 * source, **close)
     assert not out[:LANES].any()
     assert not out[LANES + size :].any()
+
+    n = 3
+    w, v, g = rng.normal(size=(3, n, size)).astype(dtype)
+    smoothing = rng.normal(size=(n, n)).astype(dtype)
+    expected_v = 0.5 * v + smoothing @ g - 0.2 * w
+    expected_w = w + 0.1 * expected_v
+    move_coupling(w, v, g, smoothing, dtype(0.2), dtype(0.5), dtype(0.1))
+    np.testing.assert_allclose(v, expected_v, rtol=close["rtol"], atol=1e-5)
+    np.testing.assert_allclose(w, expected_w, rtol=close["rtol"], atol=1e-5)
 
 
 def test_padded_is_whole_vectors():

@@ -19,35 +19,33 @@ import math
 from numba import njit
 
 from ordbm.kernels.links import add_link_scores
-from ordbm.kernels.numerics import fast_exp, fast_log, sigmoid
+from ordbm.kernels.numerics import sigmoid
 from ordbm.kernels.options import KERNEL
-from ordbm.kernels.vector import add_scaled, level_terms, multiply, spread_gradient
+from ordbm.kernels.vector import (
+    add_levels,
+    add_residual,
+    clear,
+    fill_level_exp,
+    level_residual,
+    level_terms,
+    log_products,
+    prefetch,
+    spread_residual,
+    store_levels,
+)
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
-_STEEPEST = 43.0  # |W| beyond this is cut, so that e^W e^-W' stays a float32
-TILE = 16  # ratings taken together, so that their levels fill vectors
-_SAFE = 1e30  # a product of ratios beyond this, or below its inverse, is summed by logarithms
+TILE = 16  # ratings taken through each stage together, so that the processor can overlap them
+_AHEAD = 16  # how many ratings before its turn the scores of a rating are fetched
+_NOWHERE = -1e30  # the potential of levels that only fill a vector
 
 
 @njit(**KERNEL)
-def fill_level_exp(weights, up, down):
-    """e^W and e^-W of one column, (n, d) each."""
-    steepest = weights.dtype.type(_STEEPEST)
-    w = weights.reshape(weights.size)
-    flat_up = up.reshape(weights.size)
-    flat_down = down.reshape(weights.size)
-    for j in range(w.size):
-        z = min(max(w[j], -steepest), steepest)
-        flat_up[j] = fast_exp(z)
-        flat_down[j] = fast_exp(-z)
-
-
-@njit(**KERNEL)
-def log_ratio(odds, rest, level):
-    """sum_k log(rest_k + odds_k level_k), for products out of range."""
-    total = odds.dtype.type(0)
-    for k in range(odds.size):
-        total += fast_log(rest[k] + odds[k] * level[k])
+def log_ratio(on, off, level, own):
+    """sum_k log(off_k + on_k e^(W_sk - W_rk)), for products out of range."""
+    total = 0.0
+    for k in range(on.size):
+        total += math.log(off[k] + on[k] * math.exp(level[k] - own[k]))
     return total
 
 
@@ -61,9 +59,6 @@ def level_conditionals(
     log P(s) = b[s] + beta[i, s] + J(s) + other(s) + sum_k log(ratio to the observed level) - log Z
     """
     n = level_bias.size
-    zero = level_bias.dtype.type(0)
-    one = level_bias.dtype.type(1)
-    safe = level_bias.dtype.type(_SAFE)
     columns = plan.column[plan.first_column[block] : plan.first_column[block + 1]]
     column_entry = plan.column_entry[plan.first_column[block] : plan.first_column[block + 1]]
     entry_position = plan.entry_position[plan.first_entry[block] : plan.first_entry[block + 1]]
@@ -71,125 +66,88 @@ def level_conditionals(
     block_row = plan.row[plan.first_row[block] : plan.first_row[block + 1]]
     begin = column_entry[first_place]
     end = column_entry[last_place] if last_place < columns.size else entry_position.size
-    scores = room.scores
-    ratio = room.ratio
-    highest = room.highest
     tile_place = room.tile_place
-    tile_row = room.tile_row
     tile_own = room.tile_own
-    asked = room.asked
+    potential = room.potential
+    bias = room.level_bias
+    bias[:] = _NOWHERE
+    for s in range(n):
+        bias[s] = level_bias[s]
     objective = 0.0
     place = first_place - 1
     next_begin = begin
     for tile_begin in range(begin, end, TILE):
         count = min(TILE, end - tile_begin)
-        table = -1
         for t in range(count):
             q = tile_begin + t
-            new_column = q == next_begin
-            if new_column:
+            if q == next_begin:
                 place += 1
                 next_begin = column_entry[place + 1] if place + 1 < columns.size else end
-                scratch.coupling_gradient[place] = 0
+                clear(scratch.coupling_gradient[place])
                 scratch.bias_gradient[place] = 0
-            if new_column or t == 0:
-                table += 1
-                fill_level_exp(
-                    side.coupling[columns[place]], room.level_exp[0, table],
-                    room.level_exp[1, table],
-                )  # fmt: skip
+                fill_level_exp(side.coupling[columns[place]], room.up, room.down)
+            later = entry_position[min(q + 2 * _AHEAD, end - 1)]
+            prefetch(rows.twin, later)
+            prefetch(rows.level, later)
+            later = entry_position[min(q + _AHEAD, end - 1)]
+            if own_scores.shape[0]:
+                prefetch(own_scores, later)
+            if other_scores.shape[0]:
+                prefetch(other_scores, rows.twin[later])
             r = entry_row[q]
-            own = rows.level[entry_position[q]]
             tile_place[t] = place
-            tile_row[t] = r
-            tile_own[t] = own
-            up = room.level_exp[0, table]
-            off = scratch.hidden_off[r]
-            multiply(scratch.hidden_on[r], room.level_exp[1, table, own], room.odds)
-            for s in range(n):
-                scores[s, t] = zero
-            ratio[own, t] = one
-            # The n - 1 other levels without a branch on which they are: it would be mispredicted.
-            for j in range(n - 1):
-                s = j + (j >= own)
-                product = level_terms(room.odds, off, up[s], room.mean[t, j])
-                ratio[s, t] = product
-                if not one / safe < product < safe:
-                    ratio[s, t] = one
-                    scores[s, t] = log_ratio(room.odds, off, up[s])
-            if side.rating_bias.size:
-                bias = side.rating_bias[columns[place]]
+            tile_own[t] = rows.level[entry_position[q]]
+            level_terms(
+                scratch.hidden_on[r], scratch.hidden_off[r], room.down, room.up, tile_own[t],
+                room.mean[t], room.product[t],
+            )  # fmt: skip
+        # Each stage is a loop of its own: the processor overlaps the ratings of a short loop.
+        for t in range(count):
+            if not log_products(room.product[t], room.scores[t]):
+                weights = side.coupling[columns[tile_place[t]]]
+                r = entry_row[tile_begin + t]
                 for s in range(n):
-                    scores[s, t] += bias[s]
+                    room.scores[t, s] = log_ratio(
+                        scratch.hidden_on[r], scratch.hidden_off[r], weights[s],
+                        weights[tile_own[t]],
+                    )  # fmt: skip
+        for t in range(count):
+            position = entry_position[tile_begin + t]
+            column = columns[tile_place[t]]
+            scores = room.scores[t]
+            if side.rating_bias.size:
+                add_levels(side.rating_bias[column], scores)
             if links.neighbour.size:
-                potential = room.potential
+                r = entry_row[tile_begin + t]
                 potential[:] = 0
                 add_link_scores(
-                    columns[place], scratch.where[r], rows.start[block_row[r]],
+                    column, scratch.where[r], rows.start[block_row[r]],
                     rows.start[block_row[r] + 1], 0, rows.level, rows.value, links,
                     side.link_weight, tables.pair, room.pull, potential,
                 )  # fmt: skip
-                for s in range(n):
-                    scores[s, t] += potential[s]
-        for s in range(n):
-            score = scores[s]
-            factor = ratio[s]
-            for t in range(TILE):
-                score[t] += fast_log(factor[t])
-        if own_scores.shape[0]:
-            for t in range(count):
-                kept = own_scores[entry_position[tile_begin + t]]
-                for s in range(n):
-                    kept[s] = scores[s, t]
-        if other_scores.shape[0]:
-            for t in range(count):
-                other = other_scores[rows.twin[entry_position[tile_begin + t]]]
-                for s in range(n):
-                    scores[s, t] += other[s]
-        for s in range(n):
-            score = scores[s]
-            bias_s = level_bias[s]
-            for t in range(TILE):
-                score[t] += bias_s
-                highest[t] = score[t] if s == 0 else max(highest[t], score[t])
+                add_levels(potential, scores)
+            if own_scores.shape[0]:
+                store_levels(scores, own_scores[position])
+            if other_scores.shape[0]:
+                add_levels(other_scores[rows.twin[position]], scores)
+        total = 1.0
         for t in range(count):
-            objective += scores[tile_own[t], t] - highest[t]
-        total = room.tile_total
-        for t in range(TILE):
-            total[t] = 0
-        for s in range(n):
-            score = scores[s]
-            for t in range(TILE):
-                score[t] = fast_exp(score[t] - highest[t])
-                total[t] += score[t]
-        for t in range(TILE):
-            highest[t] = -one / total[t]
-            total[t] = fast_log(total[t])
-        for s in range(n):
-            score = scores[s]
-            for t in range(TILE):
-                score[t] *= highest[t]
-        for t in range(count):
-            objective -= total[t]
-            r = tile_row[t]
             own = tile_own[t]
-            gradient = scratch.coupling_gradient[tile_place[t]]
-            bias_gradient = scratch.bias_gradient[tile_place[t]]
-            scores[own, t] += one  # observed minus expected
-            asked[:] = 0
-            for s in range(n):
-                bias_gradient[s, 0] += scores[s, t]
-            for j in range(n - 1):
-                s = j + (j >= own)
-                spread_gradient(scores[s, t], room.mean[t, j], gradient[s], asked)
-            # At its own level the rating is context for the row's other ratings only.
-            add_scaled(-one, asked, gradient[own])
-            add_scaled(scores[own, t], scratch.hidden_on[r], asked)
-            add_scaled(one, asked, context[r])
+            observed = room.scores[t, own] + bias[own]
+            highest, share = level_residual(room.scores[t], bias, own)
+            objective += observed - highest
+            total *= share
+        objective -= math.log(total)
+        for t in range(count):
+            r = entry_row[tile_begin + t]
+            add_residual(room.scores[t], scratch.bias_gradient[tile_place[t]])
+            spread_residual(
+                room.scores[t], room.mean[t], scratch.hidden_on[r], tile_own[t],
+                scratch.coupling_gradient[tile_place[t]], context[r],
+            )  # fmt: skip
             if links.neighbour.size:
-                residual = scratch.residual[entry_position[tile_begin + t] - scratch.row_shift[r]]
-                for s in range(n):
-                    residual[s] = scores[s, t]
+                slot = entry_position[tile_begin + t] - scratch.row_shift[r]
+                store_levels(room.scores[t], scratch.residual[slot])
     return objective
 
 

@@ -4,6 +4,7 @@ from numba import njit
 
 from ordbm.kernels.numerics import fast_exp, fast_log, sigmoid
 from ordbm.kernels.options import KERNEL
+from ordbm.kernels.vector import add_level_rows
 
 NOTHING = 255  # the level of a rating that is not there
 
@@ -14,15 +15,13 @@ def row_input(first, last, column, level, value, hidden_bias, coupling, total, o
     d = out.size
     for k in range(d):
         total[k] = hidden_bias[k]
-    for position in range(first, last):
-        weights = coupling[column[position], level[position]]
-        if value.size:
-            amount = value[position]
+    if value.size:
+        for position in range(first, last):
+            weights = coupling[column[position], level[position]]
             for k in range(d):
-                total[k] += amount * weights[k]
-        else:
-            for k in range(d):
-                total[k] += weights[k]
+                total[k] += value[position] * weights[k]
+    else:
+        add_level_rows(first, last, column, level, coupling, total)
     for k in range(d):
         out[k] = total[k]
 

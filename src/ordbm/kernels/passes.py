@@ -20,11 +20,12 @@ from ordbm.kernels.steps import (
     add_context,
     contrastive_gradient,
     move_bias,
-    move_coupling,
     step_links,
     step_size,
 )
-from ordbm.kernels.vector import add_scaled
+from ordbm.kernels.vector import add_scaled, move_coupling
+
+_SURE = 60.0  # the largest |x_k| that makes a difference in float32
 
 
 @njit(**KERNEL)
@@ -45,6 +46,7 @@ def share_begin(starts, first, last, total, thread, threads):
 @njit(**KERNEL)
 def fill_rows(thread, threads, block, plan, rows, side, n_hidden, links, scratch, room):
     """Phase 1: hidden units and link table of the block's rows; padding units are never on."""
+    steepest = side.hidden_bias.dtype.type(_SURE if side.hidden_bias.itemsize == 4 else 10 * _SURE)
     base = plan.first_row[block]
     end = plan.first_row[block + 1]
     entries = plan.first_entry[block + 1] - plan.first_entry[block]
@@ -63,8 +65,10 @@ def fill_rows(thread, threads, block, plan, rows, side, n_hidden, links, scratch
         on = scratch.hidden_on[r]
         off = scratch.hidden_off[r]
         for k in range(x.size):
-            on[k] = sigmoid(x[k])
-            off[k] = sigmoid(-x[k])
+            # Beyond this a unit is as good as fixed, and what it asks would be denormal, so slow.
+            z = min(max(x[k], -steepest), steepest)
+            on[k] = sigmoid(z)
+            off[k] = sigmoid(-z)
         for k in range(n_hidden, x.size):
             on[k] = 0
             off[k] = 1

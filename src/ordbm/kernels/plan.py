@@ -38,7 +38,7 @@ def entries_by_column(block_of_row, place_of_row, first_entry, start, column, tw
     """
     n_blocks = first_entry.size - 1
     entry_row = np.empty(twin.size, np.int32)
-    entry_position = np.empty(twin.size, np.int64)
+    entry_position = np.empty(twin.size, twin.dtype)
     fill = first_entry[:-1].copy()
     touched = np.zeros(n_blocks + 1, np.int64)
     last = np.full(n_blocks, -1, np.int64)

@@ -19,24 +19,8 @@ def step_size(step, precision, curvature, count, block_rows):
 
 
 @njit(**KERNEL)
-def move_coupling(w, v, gradient, smoothing, pull, momentum, rate):
-    """v = momentum v + K g - pull w;  w += rate v, for the (n, d) coupling of one column."""
-    n, d = w.shape
-    flat_w = w.reshape(n * d)
-    flat_v = v.reshape(n * d)
-    for j in range(n * d):
-        flat_v[j] = momentum * flat_v[j] - pull * flat_w[j]
-    for s in range(n):
-        for other in range(n):
-            if smoothing[s, other] != 0:
-                add_scaled(smoothing[s, other], gradient[other], v[s])
-    for j in range(n * d):
-        flat_w[j] += rate * flat_v[j]
-
-
-@njit(**KERNEL)
 def move_bias(w, v, gradient, smoothing, pull, momentum, rate):
-    """The same for the (n,) bias of one column; `gradient` is (n, 1)."""
+    """v = momentum v + K g - pull w;  w += rate v, for the (n,) bias of one column."""
     for s in range(w.size):
         v[s] = momentum * v[s] - pull * w[s]
         for other in range(w.size):

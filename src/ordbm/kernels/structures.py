@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating]
-LANES = 8  # hidden units are kept in whole vectors of this many
+LANES = 8  # hidden units in a vector; they are kept in whole vectors
+LEVELS = 8  # levels in a vector
 
 
-def padded(n_hidden: int) -> int:
-    """`n_hidden` rounded up to whole vectors."""
-    return -(-n_hidden // LANES) * LANES
+def padded(size: int, lanes: int = LANES) -> int:
+    """`size` rounded up to whole vectors."""
+    return -(-size // lanes) * lanes
 
 
 class Tables(NamedTuple):
@@ -41,7 +42,7 @@ class Plan(NamedTuple):
     row_slot: NDArray[np.int32]  # a row's first slot in its block
     first_entry: NDArray[np.int64]  # (blocks + 1,) into entry_*
     entry_row: NDArray[np.int32]  # (N,) the place of an entry's row in the block
-    entry_position: NDArray[np.int64]  # (N,)
+    entry_position: NDArray[np.signedinteger]  # (N,) int32, or int64 from 2**31 ratings on
     first_column: NDArray[np.int64]  # (blocks + 1,) into column, column_entry
     column: NDArray[np.int32]  # the columns that a block touches
     column_entry: NDArray[np.int32]  # the first entry of such a column in its block
@@ -63,22 +64,21 @@ class Scratch(NamedTuple):
     residual: Floats  # (slots, n) PL with links: observed minus expected
     sample_level: NDArray[np.uint8]  # (slots,) CD
     sample_value: Floats  # (slots,) CD, Gaussian
-    where: NDArray[np.int64]  # (rows, C) position of a row's rating of a column; links only
+    where: NDArray[np.signedinteger]  # (rows, C) position of a row's rating of a column; links only
 
 
 class Room(NamedTuple):
     """Working room of one thread."""
 
     total: Floats  # (d,) float64
-    level_exp: Floats  # (2, tile, n, d) e^W and e^-W of a column
+    up: Floats  # (n, d) e^W of a column
+    down: Floats  # (n, d) e^-W
     odds: Floats  # (d,)
-    mean: Floats  # (tile, n, d)
-    ratio: Floats  # (n, tile)
-    scores: Floats  # (n, tile)
-    highest: Floats  # (tile,)
-    tile_total: Floats  # (tile,)
+    mean: Floats  # (tile, n, d) P(h = 1 | level, others)
+    product: Floats  # (tile, padded n, LEVELS) ratios of levels to the observed one
+    scores: Floats  # (tile, padded n)
+    level_bias: Floats  # (padded n,)
     tile_place: NDArray[np.int64]  # (tile,)
-    tile_row: NDArray[np.int64]  # (tile,)
     tile_own: NDArray[np.int64]  # (tile,)
     asked: Floats  # (d,)
     potential: Floats  # (n,)

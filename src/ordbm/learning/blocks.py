@@ -8,10 +8,11 @@ import numpy as np
 
 from ordbm.kernels.conditional import TILE
 from ordbm.kernels.plan import block_ends, chunks_of_columns, entries_by_column
-from ordbm.kernels.structures import Plan, Room, Scratch, padded
+from ordbm.kernels.structures import LEVELS, Plan, Room, Scratch, padded
 from ordbm.neighbours import Links
 from ordbm.rows import Rows
 
+CACHE_LINE = 64  # bytes
 LARGEST = np.iinfo(np.int64).max
 
 
@@ -60,6 +61,17 @@ def plan_blocks(
     )
 
 
+def aligned(shape: Any, dtype: Any, value: float = 0.0) -> np.ndarray:
+    """A new array that begins on a cache line, so that no vector of it lies on two."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.zeros(size + CACHE_LINE, np.uint8)
+    first = -raw.ctypes.data % CACHE_LINE
+    array = raw[first : first + size].view(dtype).reshape(shape)
+    if value:
+        array[...] = value
+    return array
+
+
 def scratch_for(
     plan: Plan, n_levels: int, n_hidden: int, links: Links, dtype: Any, contrastive: bool
 ) -> Scratch:
@@ -70,18 +82,18 @@ def scratch_for(
     columns = _most(plan.first_column)
     linked = links.n_edges > 0
     return Scratch(
-        hidden_input=np.zeros((rows, d), dtype),
-        hidden_on=np.zeros((rows, d), dtype),
-        hidden_off=np.zeros((rows, d), dtype),
-        context=np.zeros((rows, d), dtype),
-        chunk_context=np.zeros((0 if contrastive else _most(plan.first_chunk), rows, d), dtype),
-        coupling_gradient=np.zeros((columns, n_levels, d), dtype),
-        bias_gradient=np.zeros((columns, n_levels, 1), dtype),
+        hidden_input=aligned((rows, d), dtype),
+        hidden_on=aligned((rows, d), dtype),
+        hidden_off=aligned((rows, d), dtype),
+        context=aligned((rows, d), dtype),
+        chunk_context=aligned((0 if contrastive else _most(plan.first_chunk), rows, d), dtype),
+        coupling_gradient=aligned((columns, n_levels, d), dtype),
+        bias_gradient=aligned((columns, n_levels, 1), dtype),
         row_shift=np.zeros(rows, np.int64),
-        residual=np.zeros((slots if linked and not contrastive else 0, n_levels), dtype),
+        residual=aligned((slots if linked and not contrastive else 0, n_levels), dtype),
         sample_level=np.zeros(slots if contrastive else 0, np.uint8),
-        sample_value=np.zeros(slots if contrastive else 0, dtype),
-        where=np.full((rows, links.n_columns) if linked else (1, 1), -1, np.int64),
+        sample_value=aligned(slots if contrastive else 0, dtype),
+        where=np.full((rows, links.n_columns) if linked else (1, 1), -1, plan.entry_position.dtype),
     )
 
 
@@ -91,28 +103,27 @@ def room_for(n_levels: int, n_hidden: int, links: Links, n_pair: int, dtype: Any
     most_links = _most(links.start)
     return Room(
         total=np.zeros(d),
-        level_exp=np.zeros((2, TILE, n_levels, d), dtype),
-        odds=np.zeros(d, dtype),
-        mean=np.zeros((TILE, n_levels, d), dtype),
-        ratio=np.ones((n_levels, TILE), dtype),
-        scores=np.zeros((n_levels, TILE), dtype),
-        highest=np.zeros(TILE, dtype),
-        tile_total=np.zeros(TILE, dtype),
+        up=aligned((n_levels, d), dtype),
+        down=aligned((n_levels, d), dtype),
+        odds=aligned(d, dtype),
+        mean=aligned((TILE, n_levels, d), dtype),
+        product=aligned((TILE, padded(n_levels, LEVELS), LEVELS), dtype, 1.0),
+        scores=aligned((TILE, padded(n_levels, LEVELS)), dtype),
+        level_bias=aligned(padded(n_levels, LEVELS), dtype),
         tile_place=np.zeros(TILE, np.int64),
-        tile_row=np.zeros(TILE, np.int64),
         tile_own=np.zeros(TILE, np.int64),
-        asked=np.zeros(d, dtype),
-        potential=np.zeros(n_levels, dtype),
-        pull=np.zeros((n_pair, n_levels), dtype),
-        level_gradient=np.zeros((n_levels, 1), dtype),
-        link_gradient=np.zeros((most_links, n_pair), dtype),
+        asked=aligned(d, dtype),
+        potential=aligned(n_levels, dtype),
+        pull=aligned((n_pair, n_levels), dtype),
+        level_gradient=aligned((n_levels, 1), dtype),
+        link_gradient=aligned((most_links, n_pair), dtype),
         link_seen=np.zeros(most_links, np.int64),
     )
 
 
 def score_table(n_ratings: int, n_levels: int, dtype: Any) -> np.ndarray:
     """Room for one side's scores of every rating at every level."""
-    return np.zeros((n_ratings, n_levels), dtype)
+    return aligned((n_ratings, n_levels), dtype)
 
 
 def _most(starts: Any) -> int:
