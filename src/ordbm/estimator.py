@@ -59,6 +59,9 @@ class OrdinalBM:
     item_links, user_links: neighbours per item and per user, 0 for none.
     learner: "pl" (exact pseudo-likelihood), "cd", "structured" (the paper's), or a learner object.
     preset: "default", or "paper" for the settings of its section 4.1; whatever is said goes first.
+    link_shrinkage, link_support: a correlation over c common ratings counts by c / (c + shrinkage),
+        and not at all below this support.
+    link_budget: co-rated pairs that finding links may visit; beyond, it is refused with the cost.
     patience: with validation ratings, epochs without a better log-loss before stopping.
     threads: how many to use (all cores if not said); results do not depend on it.
     """
@@ -77,6 +80,7 @@ class OrdinalBM:
         preset: str = "default",
         link_shrinkage: float | None = None,
         link_support: int | None = None,
+        link_budget: float | None = None,
         patience: int | None = None,
         threads: int | None = None,
         dtype: Literal["float32", "float64"] | None = None,
@@ -93,6 +97,7 @@ class OrdinalBM:
             seed=seed,
             link_shrinkage=link_shrinkage,
             link_support=link_support,
+            link_budget=link_budget,
             patience=patience,
             threads=threads,
             dtype=dtype,
@@ -193,6 +198,7 @@ class OrdinalBM:
             n_neighbours=n_links,
             shrinkage=self.settings.link_shrinkage,
             min_support=max(self.settings.link_support, 2),
+            budget=self.settings.link_budget,
             threads=self.settings.threads,
         )
 

@@ -135,7 +135,7 @@ def _refusal(n_rows: int, n_columns: int, work: int, budget: float, threads: int
         f"per second and thread; the budget is {budget:.2g} pairs. The cost is the sum of squared "
         f"row lengths, so fewer neighbours do not lower it: leave these links out (user_links=0 "
         f"or item_links=0), drop or sample the longest rows, or raise the budget "
-        f"(budget={work}, or None for no limit)."
+        f"(OrdinalBM(link_budget={1.06 * work:.2g}), correlation_links(budget={1.06 * work:.2g}))."
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from ordbm.errors import SettingsError
 from ordbm.features import FeatureKind
+from ordbm.neighbours import BUDGET
 
 Sides = Literal["user", "item", "joint"]
 
@@ -23,6 +24,7 @@ class Settings:
     user_links: int = 0
     link_shrinkage: float = 100.0
     link_support: int = 5
+    link_budget: float = BUDGET
     learner: Any = "pl"
     epochs: int = 20
     patience: int | None = 3
