@@ -33,8 +33,9 @@ format: $(VENV)/.dev  ## Put the code into the common format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.base  ## Measure speed and memory
+bench: $(VENV)/.dev  ## Measure speed and memory
 	PYTHON=$(BIN)/python benchmarks/run $(ARGS)
+	PYTHON=$(BIN)/python benchmarks/memory
 
 constraints: $(VENV)/.dev  ## Pin what is installed now as what is tested with
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
