@@ -11,6 +11,7 @@ from ordbm.kernels import pairs
 from ordbm.kernels.hidden import rows_input
 from ordbm.kernels.structures import Tables
 from ordbm.machine import Array, Side
+from ordbm.neighbours import Links
 from ordbm.parallel import run_on_threads, share
 from ordbm.rows import Rows
 
@@ -50,6 +51,7 @@ def side_scores(
             np.empty(d, dtype),
             np.empty(d, dtype),
             np.empty((len(tables.pair), n_levels), dtype),
+            link_room(side.links),
         )
         pairs.pair_scores(
             begin, end, row, column, inputs, ratings, side.parameters, side.links,
@@ -103,6 +105,7 @@ def side_log_densities(
             np.empty(side.parameters.hidden_bias.size, dtype),
             np.empty(1, dtype),
             np.empty((len(tables.pair), 1), dtype),
+            link_room(side.links),
         )
         pairs.pair_densities(
             begin, end, row, column, inputs, ratings, side.parameters, side.links, tables, points,
@@ -120,6 +123,11 @@ def _sorted_runs(rows: Codes) -> Codes:
     if len(rows) < 2 or bool(np.all(rows[1:] >= rows[:-1])):
         return np.arange(len(rows))
     return np.argsort(rows, kind="stable")
+
+
+def link_room(links: Links) -> NDArray[np.int64]:
+    """Room for the linked ratings of one column: one more than it can have."""
+    return np.empty(int(np.diff(links.start).max(initial=0)) + 1, np.int64)
 
 
 def _where(side: Side) -> NDArray[np.int64]:

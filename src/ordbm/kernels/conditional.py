@@ -18,7 +18,6 @@ import math
 
 from numba import njit
 
-from ordbm.kernels.links import add_link_scores
 from ordbm.kernels.numerics import sigmoid
 from ordbm.kernels.options import KERNEL
 from ordbm.kernels.vector import (
@@ -63,12 +62,10 @@ def level_conditionals(
     column_entry = plan.column_entry[plan.first_column[block] : plan.first_column[block + 1]]
     entry_position = plan.entry_position[plan.first_entry[block] : plan.first_entry[block + 1]]
     entry_row = plan.entry_row[plan.first_entry[block] : plan.first_entry[block + 1]]
-    block_row = plan.row[plan.first_row[block] : plan.first_row[block + 1]]
     begin = column_entry[first_place]
     end = column_entry[last_place] if last_place < columns.size else entry_position.size
     tile_place = room.tile_place
     tile_own = room.tile_own
-    potential = room.potential
     bias = room.level_bias
     bias[:] = _NOWHERE
     for s in range(n):
@@ -118,14 +115,8 @@ def level_conditionals(
             if side.rating_bias.size:
                 add_levels(side.rating_bias[column], scores)
             if links.neighbour.size:
-                r = entry_row[tile_begin + t]
-                potential[:] = 0
-                add_link_scores(
-                    column, scratch.where[r], rows.start[block_row[r]],
-                    rows.start[block_row[r] + 1], 0, rows.level, rows.value, links,
-                    side.link_weight, tables.pair, room.pull, potential,
-                )  # fmt: skip
-                add_levels(potential, scores)
+                shift = scratch.row_shift[entry_row[tile_begin + t]]
+                add_levels(scratch.link_score[position - shift], scores)
             if own_scores.shape[0]:
                 store_levels(scores, own_scores[position])
             if other_scores.shape[0]:
@@ -191,11 +182,7 @@ def gaussian_conditionals(
                 p[k] = sigmoid(x[k] - value * weights[k]) if leave_out and on[k] > 0 else on[k]
                 mean[0] += p[k] * weights[k]
             if links.neighbour.size:
-                row = plan.row[plan.first_row[block] + r]
-                add_link_scores(
-                    column, scratch.where[r], rows.start[row], rows.start[row + 1], 0, rows.level,
-                    rows.value, links, side.link_weight, tables.pair, room.pull, mean,
-                )  # fmt: skip
+                mean[0] += scratch.link_score[position - scratch.row_shift[r], 0]
             if own_scores.shape[0]:
                 own_scores[position, 0] = mean[0]
             if other_scores.shape[0]:

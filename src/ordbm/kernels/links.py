@@ -17,20 +17,38 @@ def mark_row(first, last, column, where):
 
 
 @njit(**KERNEL)
+def find_linked(begin, end, neighbour, where, first, last, found):
+    """The places begin..end whose neighbour the row has rated, into `found`; how many.
+
+    Few have been rated, and which is hard to guess: no branch.
+    """
+    count = 0
+    for place in range(begin, end):
+        position = where[neighbour[place]]
+        found[count] = place
+        count += (position >= first) & (position < last)
+    return count
+
+
+@njit(**KERNEL)
 def add_link_scores(
-    column, where, first, last, shift, level, value, links, weight, pair, pull, out
+    column, where, first, last, shift, level, value, links, weight, pair, found, pull, out
 ):
     """out[s] += J(s) = sum_jb lambda_ijb f_b(s, r_j) over the row's linked ratings (section 2).
 
-    A rating at position p has level[p - shift] (and value[p - shift]); `pull` is room for (B, n).
+    A rating at position p has level[p - shift] (and value[p - shift]); `found` is room for the
+    places of linked ratings, `pull` for (B, n).
     """
     pull[:] = 0
-    for place in range(links.start[column], links.start[column + 1]):
-        position = where[links.neighbour[place]]
-        if first <= position < last:
-            amount = value[position - shift] if value.size else value.dtype.type(1)
-            for b in range(pull.shape[0]):
-                pull[b, level[position - shift]] += weight[links.edge[place], b] * amount
+    begin = links.start[column]
+    for hit in range(
+        find_linked(begin, links.start[column + 1], links.neighbour, where, first, last, found)
+    ):
+        place = found[hit]
+        position = where[links.neighbour[place]] - shift
+        amount = value[position] if value.size else value.dtype.type(1)
+        for b in range(pull.shape[0]):
+            pull[b, level[position]] += weight[links.edge[place], b] * amount
     for b in range(pull.shape[0]):
         for s in range(pull.shape[1]):
             for other in range(pull.shape[1]):
@@ -39,7 +57,7 @@ def add_link_scores(
 
 @njit(**KERNEL)
 def first_upper(column, links):
-    """Where the neighbours above `column` begin: a column owns the edges to those."""
+    """Where the neighbours above `column` begin: an edge is visited from its lower end only."""
     low = links.start[column]
     high = links.start[column + 1]
     while low < high:
@@ -52,12 +70,69 @@ def first_upper(column, links):
 
 
 @njit(**KERNEL)
-def add_residual_gradient(own, other, own_level, own_value, other_level, other_value, pair, out):
-    """Pseudo-likelihood gradient of one edge in one row.
+def fill_link_residual(first, last, residual, pair, out):
+    """out[slot, b, l] = sum_s D(s) f_b(s, l): the residual as level l feels it."""
+    for slot in range(first, last):
+        for b in range(pair.shape[0]):
+            for level in range(pair.shape[2]):
+                total = residual.dtype.type(0)
+                for s in range(pair.shape[1]):
+                    total += residual[slot, s] * pair[b, s, level]
+                out[slot, b, level] = total
 
-    out[b] += sum_s D_i(s) f_b(s, r_j) + D_j(s) f_b(s, r_i)
+
+@njit(**KERNEL)
+def add_link_gradient(first, last, shift, rows, links, pair, scratch, contrastive, room, gradient):
+    """Add one row's part of the gradient of every edge between two of its ratings, (E, B).
+
+    Pseudo-likelihood: sum_s D_i(s) f_b(s, r_j) + D_j(s) f_b(s, r_i), D being the residuals.
+    Contrastive divergence: f_b(r_i, r_j) - f_b(r'_i, r'_j), r' being the sample.
     """
-    for b in range(out.size):
-        for s in range(own.size):
-            out[b] += own[s] * pair[b, s, other_level] * other_value
-            out[b] += other[s] * pair[b, s, own_level] * own_value
+    where = room.where
+    mark_row(first, last, rows.column, where)
+    felt = scratch.link_residual
+    if not contrastive:
+        fill_link_residual(first - shift, last - shift, scratch.residual, pair, felt)
+    one = gradient.dtype.type(1)
+    for position in range(first, last):
+        column = rows.column[position]
+        slot = position - shift
+        level = rows.level[position]
+        value = rows.value[position] if rows.value.size else one
+        count = find_linked(
+            first_upper(column, links), links.start[column + 1], links.neighbour, where, first,
+            last, room.found,
+        )  # fmt: skip
+        for hit in range(count):
+            place = room.found[hit]
+            e = links.edge[place]
+            other_position = where[links.neighbour[place]]
+            other = other_position - shift
+            other_level = rows.level[other_position]
+            other_value = rows.value[other_position] if rows.value.size else one
+            for b in range(pair.shape[0]):
+                if contrastive:
+                    now = scratch.sample_value[slot] if rows.value.size else one
+                    other_now = scratch.sample_value[other] if rows.value.size else one
+                    sampled = pair[b, scratch.sample_level[slot], scratch.sample_level[other]]
+                    data = pair[b, level, other_level] * value * other_value
+                    gradient[e, b] += data - sampled * now * other_now
+                else:
+                    gradient[e, b] += (
+                        felt[slot, b, other_level] * other_value + felt[other, b, level] * value
+                    )
+
+
+@njit(**KERNEL)
+def add_link_support(start, column, links, where, found, support):
+    """support[e] += how many rows rated both ends of edge e; `where` (C,) starts at -1."""
+    for row in range(start.size - 1):
+        mark_row(start[row], start[row + 1], column, where)
+        for position in range(start[row], start[row + 1]):
+            i = column[position]
+            count = find_linked(
+                first_upper(i, links), links.start[i + 1], links.neighbour, where, start[row],
+                start[row + 1], found,
+            )  # fmt: skip
+            for hit in range(count):
+                support[links.edge[found[hit]]] += 1

@@ -35,9 +35,9 @@ def pair_scores(
 
     `hidden_input` (R, d) is of the rows' own ratings. Row -1 has no ratings and column -1 no
     parameters. For a Gaussian machine out[p, 0] is the mean, and how = EXACT is taken as MEAN.
-    `room` is (hidden (d,), input (d,), pull (B, n)).
+    `room` is (hidden (d,), input (d,), pull (B, n), found (most links,)).
     """
-    hidden, x, pull = room
+    hidden, x, pull, found = room
     d = side.hidden_bias.size
     gaussian = rows.value.size > 0
     current = -2
@@ -66,7 +66,7 @@ def pair_scores(
         if links.neighbour.size:
             add_link_scores(
                 i, where, first, last, 0, rows.level, rows.value, links, side.link_weight,
-                tables.pair, pull, score,
+                tables.pair, found, pull, score,
             )  # fmt: skip
         weights = side.coupling[i]
         if how >= MEAN_WITH_OWN:
@@ -95,9 +95,10 @@ def pair_densities(
     """out[p, g] += r (beta_i + J) + sum_k softplus(x_k + gamma_ik r) at r = grid[p, g] (A.2).
 
     A Gaussian machine's exact log density of the pair's rating, but for the shared -r^2/2.
-    `room` is (input (d,), linear (1,), pull (B, 1)); the pair's own rating is left out.
+    `room` is (input (d,), linear (1,), pull (B, 1), found (most links,)). The pair's own rating is
+    left out.
     """
-    x, linear, pull = room
+    x, linear, pull, found = room
     current = -2
     for p in range(begin, end):
         u = row[p]
@@ -114,7 +115,7 @@ def pair_densities(
         if links.neighbour.size:
             add_link_scores(
                 i, where, first, last, 0, rows.level, rows.value, links, side.link_weight,
-                tables.pair, pull, linear,
+                tables.pair, found, pull, linear,
             )  # fmt: skip
         weights = side.coupling[i, 0]
         own = rated_position(first, last, rows.column, i)

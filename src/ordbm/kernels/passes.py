@@ -12,7 +12,7 @@ from numba import njit
 from ordbm.kernels.barrier import meet
 from ordbm.kernels.conditional import gaussian_conditionals, level_conditionals
 from ordbm.kernels.hidden import row_input
-from ordbm.kernels.links import mark_row
+from ordbm.kernels.links import add_link_gradient, add_link_scores, mark_row
 from ordbm.kernels.numerics import sigmoid, stream
 from ordbm.kernels.options import KERNEL
 from ordbm.kernels.sampling import gibbs_row
@@ -25,6 +25,7 @@ from ordbm.kernels.steps import (
 )
 from ordbm.kernels.vector import add_scaled, move_coupling
 
+LINK_CHUNKS = 8  # tables of link gradients that a block sums; fixed, so that sums are too
 _SURE = 60.0  # the largest |x_k| that makes a difference in float32
 
 
@@ -44,8 +45,8 @@ def share_begin(starts, first, last, total, thread, threads):
 
 
 @njit(**KERNEL)
-def fill_rows(thread, threads, block, plan, rows, side, n_hidden, links, scratch, room):
-    """Phase 1: hidden units and link table of the block's rows; padding units are never on."""
+def fill_rows(thread, threads, block, plan, rows, side, n_hidden, links, tables, scratch, room):
+    """Phase 1: hidden units and link scores of the block's rows; padding units are never on."""
     steepest = side.hidden_bias.dtype.type(_SURE if side.hidden_bias.itemsize == 4 else 10 * _SURE)
     base = plan.first_row[block]
     end = plan.first_row[block + 1]
@@ -73,8 +74,15 @@ def fill_rows(thread, threads, block, plan, rows, side, n_hidden, links, scratch
             on[k] = 0
             off[k] = 1
         scratch.row_shift[r] = first - plan.row_slot[place]
-        if links.neighbour.size:
-            mark_row(first, last, rows.column, scratch.where[r])
+        if scratch.link_score.shape[0]:
+            mark_row(first, last, rows.column, room.where)
+            for position in range(first, last):
+                score = scratch.link_score[position - scratch.row_shift[r]]
+                score[:] = 0
+                add_link_scores(
+                    rows.column[position], room.where, first, last, 0, rows.level, rows.value,
+                    links, side.link_weight, tables.pair, room.found, room.pull, score,
+                )  # fmt: skip
 
 
 @njit(**KERNEL)
@@ -153,10 +161,34 @@ def step_columns(
                 side.rating_bias[column], velocity.rating_bias[column], bias_gradient,
                 tables.smoothing, step.bias_precision * share, step.momentum, rate,
             )  # fmt: skip
-        if links.neighbour.size:
-            step_links(
-                column, entry, entry_row, block_row, rows, scratch, contrastive, links, support,
-                tables, side.link_weight, velocity.link_weight, step, room,
+    if links.neighbour.size:
+        n_edges = support.size
+        step_links(
+            n_edges * thread // threads, n_edges * (thread + 1) // threads, scratch.link_gradient,
+            side.link_weight.dtype.type(entries / rows.column.size), block_row.size, support,
+            side.link_weight, velocity.link_weight, step,
+        )  # fmt: skip
+
+
+@njit(**KERNEL)
+def sum_link_gradients(
+    thread, threads, block, plan, rows, links, tables, scratch, contrastive, room
+):
+    """Gradients of all edges, each chunk of the block's rows in a table of its own."""
+    base = plan.first_row[block]
+    end = plan.first_row[block + 1]
+    entries = plan.first_entry[block + 1] - plan.first_entry[block]
+    first_chunk = LINK_CHUNKS * thread // threads
+    for chunk in range(first_chunk, LINK_CHUNKS * (thread + 1) // threads):
+        gradient = scratch.link_gradient[chunk]
+        gradient[:] = 0
+        begin = share_begin(plan.row_slot, base, end, entries, chunk, LINK_CHUNKS)
+        stop = share_begin(plan.row_slot, base, end, entries, chunk + 1, LINK_CHUNKS)
+        for place in range(begin, stop):
+            row = plan.row[place]
+            add_link_gradient(
+                rows.start[row], rows.start[row + 1], scratch.row_shift[place - base], rows, links,
+                tables.pair, scratch, contrastive, room, gradient,
             )  # fmt: skip
 
 
@@ -172,7 +204,7 @@ def pseudo_likelihood_pass(
     """
     one = level_bias.dtype.type(1)
     for block in order:
-        fill_rows(thread, threads, block, plan, rows, side, n_hidden, links, scratch, room)
+        fill_rows(thread, threads, block, plan, rows, side, n_hidden, links, tables, scratch, room)
         meet(barrier, threads)
         n_rows = plan.first_row[block + 1] - plan.first_row[block]
         n_columns = plan.first_column[block + 1] - plan.first_column[block]
@@ -199,6 +231,10 @@ def pseudo_likelihood_pass(
             whole[:] = 0
             for chunk in range(n_chunks):
                 add_scaled(one, scratch.chunk_context[chunk, r], whole)
+        if links.neighbour.size:
+            sum_link_gradients(
+                thread, threads, block, plan, rows, links, tables, scratch, False, room
+            )
         meet(barrier, threads)
         if thread == 0:
             step_shared(
@@ -223,7 +259,7 @@ def contrastive_divergence_pass(
     `row_objective` (rows,) receives log P(observed ratings | one draw of the hidden units).
     """
     for block in order:
-        fill_rows(thread, threads, block, plan, rows, side, n_hidden, links, scratch, room)
+        fill_rows(thread, threads, block, plan, rows, side, n_hidden, links, tables, scratch, room)
         meet(barrier, threads)
         base = plan.first_row[block]
         end = plan.first_row[block + 1]
@@ -238,9 +274,11 @@ def contrastive_divergence_pass(
             slot = plan.row_slot[place]
             level = scratch.sample_level[slot : slot + last - first]
             value = scratch.sample_value[slot : slot + (last - first if rows.value.size else 0)]
+            if links.neighbour.size:
+                mark_row(first, last, rows.column, room.where)
             _, row_objective[row] = gibbs_row(
                 stream(seed, epoch, row), steps, scratch.hidden_on[r], first, last,
-                scratch.where[r if links.neighbour.size else 0], rows, side, links, tables,
+                room.where, rows, side, links, tables,
                 level_bias, other_scores, level, value, scratch.context[r], room,
             )  # fmt: skip
             for k in range(n_hidden, side.hidden_bias.size):
@@ -265,6 +303,10 @@ def contrastive_divergence_pass(
                 scratch.coupling_gradient[place - plan.first_column[block]],
                 scratch.bias_gradient[place - plan.first_column[block]],
             )  # fmt: skip
+        if links.neighbour.size:
+            sum_link_gradients(
+                thread, threads, block, plan, rows, links, tables, scratch, True, room
+            )
         meet(barrier, threads)
         if thread == 0:
             step_shared(

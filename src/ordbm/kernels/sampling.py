@@ -43,7 +43,7 @@ def draw_level(state, potential):
 @njit(**KERNEL)
 def sweep_ratings(
     state, hidden, first, last, where, rows, side, links, tables, level_bias, other_scores,
-    level, value, potential, pull,
+    level, value, potential, pull, found,
 ):  # fmt: skip
     """Draw every rating of a row in turn from P(r_i | h, the row's other ratings as they now are).
 
@@ -66,7 +66,7 @@ def sweep_ratings(
         if links.neighbour.size:
             add_link_scores(
                 column, where, first, last, first, level, value, links, side.link_weight,
-                tables.pair, pull, potential,
+                tables.pair, found, pull, potential,
             )  # fmt: skip
         if rows.value.size:
             error = rows.value[position] - potential[0]
@@ -104,7 +104,7 @@ def gibbs_row(
         state = draw_hidden(state, mean, work)
         state, observed = sweep_ratings(
             state, work, first, last, where, rows, side, links, tables, level_bias, other_scores,
-            level, value, room.potential, room.pull,
+            level, value, room.potential, room.pull, room.found,
         )  # fmt: skip
         if step == 0:
             objective = observed

@@ -6,7 +6,6 @@ the number of threads.
 
 from numba import njit
 
-from ordbm.kernels.links import add_residual_gradient, first_upper
 from ordbm.kernels.options import KERNEL
 from ordbm.kernels.vector import add_scaled
 
@@ -62,75 +61,14 @@ def contrastive_gradient(entry, entry_row, rows, scratch, coupling, bias):
 
 
 @njit(**KERNEL)
-def step_links(
-    column, entry, entry_row, block_row, rows, scratch, contrastive, links, support, tables,
-    weight, velocity, step, room,
-):  # fmt: skip
-    """Gradient and step of the edges that `column` owns: those to columns above it."""
-    upper = first_upper(column, links)
-    size = links.start[column + 1] - upper
-    n_features = weight.shape[1]
-    gradient = room.link_gradient[:size]
-    seen = room.link_seen[:size]
-    gradient[:] = 0
-    seen[:] = 0
-    one = weight.dtype.type(1)
-    for q in range(entry.size):
-        r = entry_row[q]
-        first = rows.start[block_row[r]]
-        last = rows.start[block_row[r] + 1]
-        shift = scratch.row_shift[r]
-        where = scratch.where[r]
-        position = entry[q]
-        slot = position - shift
-        level = rows.level[position]
-        value = rows.value[position] if rows.value.size else one
-        for edge in range(size):
-            found = where[links.neighbour[upper + edge]]
-            if first <= found < last:
-                seen[edge] += 1
-                other = found - shift
-                other_value = rows.value[found] if rows.value.size else one
-                if contrastive:
-                    now = scratch.sample_value[slot] if rows.value.size else one
-                    other_now = scratch.sample_value[other] if rows.value.size else one
-                    for b in range(n_features):
-                        pair = tables.pair[b]
-                        data = pair[level, rows.level[found]] * value * other_value
-                        gradient[edge, b] += (
-                            data
-                            - now
-                            * other_now
-                            * (pair[scratch.sample_level[slot], scratch.sample_level[other]])
-                        )
-                else:
-                    add_residual_gradient(
-                        scratch.residual[slot], scratch.residual[other], level, value,
-                        rows.level[found], other_value, tables.pair, gradient[edge],
-                    )  # fmt: skip
-    for edge in range(size):
-        if seen[edge]:
-            e = links.edge[upper + edge]
-            rate = step_size(
-                step, step.link_precision, step.link_curvature, support[e], block_row.size
-            )
-            pull = step.link_precision * weight.dtype.type(seen[edge] / support[e])
-            for b in range(n_features):
-                velocity[e, b] = (
-                    step.momentum * velocity[e, b] + gradient[edge, b] - pull * weight[e, b]
-                )
-                weight[e, b] += rate * velocity[e, b]
-
-
-@njit(**KERNEL)
-def add_link_support(start, column, links, where, support):
-    """support[e] += how many rows rated both ends of edge e; `where` (C,) starts at -1."""
-    for row in range(start.size - 1):
-        for position in range(start[row], start[row + 1]):
-            where[column[position]] = position
-        for position in range(start[row], start[row + 1]):
-            i = column[position]
-            for place in range(first_upper(i, links), links.start[i + 1]):
-                found = where[links.neighbour[place]]
-                if start[row] <= found < start[row + 1]:
-                    support[links.edge[place]] += 1
+def step_links(first, last, gradient, share, block_rows, support, weight, velocity, step):
+    """Sum the chunks' gradients of the edges first..last, (chunks, E, B), and step."""
+    pull = step.link_precision * share
+    for e in range(first, last):
+        rate = step_size(step, step.link_precision, step.link_curvature, support[e], block_rows)
+        for b in range(weight.shape[1]):
+            total = gradient[0, e, b]
+            for chunk in range(1, gradient.shape[0]):
+                total += gradient[chunk, e, b]
+            velocity[e, b] = step.momentum * velocity[e, b] + total - pull * weight[e, b]
+            weight[e, b] += rate * velocity[e, b]

@@ -64,7 +64,9 @@ class Scratch(NamedTuple):
     residual: Floats  # (slots, n) PL with links: observed minus expected
     sample_level: NDArray[np.uint8]  # (slots,) CD
     sample_value: Floats  # (slots,) CD, Gaussian
-    where: NDArray[np.signedinteger]  # (rows, C) position of a row's rating of a column; links only
+    link_score: Floats  # (slots, n) PL with links: what linked ratings say
+    link_residual: Floats  # (slots, B, n) PL with links: the residual as linked ratings feel it
+    link_gradient: Floats  # (LINK_CHUNKS, E, B)
 
 
 class Room(NamedTuple):
@@ -84,8 +86,8 @@ class Room(NamedTuple):
     potential: Floats  # (n,)
     pull: Floats  # (B, n)
     level_gradient: Floats  # (n, 1)
-    link_gradient: Floats  # (most links of a column, B)
-    link_seen: NDArray[np.int64]  # (most links of a column,)
+    where: NDArray[np.int64]  # (C,) position of a row's rating of a column; links only
+    found: NDArray[np.int64]  # (most links of a column + 1,) places of linked ratings
 
 
 class Step(NamedTuple):

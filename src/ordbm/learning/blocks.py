@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from ordbm.kernels.conditional import TILE
+from ordbm.kernels.passes import LINK_CHUNKS
 from ordbm.kernels.plan import block_ends, chunks_of_columns, entries_by_column
 from ordbm.kernels.structures import LEVELS, Plan, Room, Scratch, padded
 from ordbm.neighbours import Links
 from ordbm.rows import Rows
+from ordbm.scoring import link_room
 
 CACHE_LINE = 64  # bytes
 LARGEST = np.iinfo(np.int64).max
@@ -73,7 +75,13 @@ def aligned(shape: Any, dtype: Any, value: float = 0.0) -> np.ndarray:
 
 
 def scratch_for(
-    plan: Plan, n_levels: int, n_hidden: int, links: Links, dtype: Any, contrastive: bool
+    plan: Plan,
+    n_levels: int,
+    n_hidden: int,
+    links: Links,
+    n_pair: int,
+    dtype: Any,
+    contrastive: bool,
 ) -> Scratch:
     """Room for the largest block of `plan`."""
     d = padded(n_hidden)
@@ -93,14 +101,17 @@ def scratch_for(
         residual=aligned((slots if linked and not contrastive else 0, n_levels), dtype),
         sample_level=np.zeros(slots if contrastive else 0, np.uint8),
         sample_value=aligned(slots if contrastive else 0, dtype),
-        where=np.full((rows, links.n_columns) if linked else (1, 1), -1, plan.entry_position.dtype),
+        link_score=aligned((slots if linked and not contrastive else 0, n_levels), dtype),
+        link_residual=aligned(
+            (slots if linked and not contrastive else 0, n_pair, n_levels), dtype
+        ),
+        link_gradient=aligned((LINK_CHUNKS, links.n_edges, n_pair), dtype),
     )
 
 
 def room_for(n_levels: int, n_hidden: int, links: Links, n_pair: int, dtype: Any) -> Room:
     """Working room of one thread."""
     d = padded(n_hidden)
-    most_links = _most(links.start)
     return Room(
         total=np.zeros(d),
         up=aligned((n_levels, d), dtype),
@@ -116,8 +127,8 @@ def room_for(n_levels: int, n_hidden: int, links: Links, n_pair: int, dtype: Any
         potential=aligned(n_levels, dtype),
         pull=aligned((n_pair, n_levels), dtype),
         level_gradient=aligned((n_levels, 1), dtype),
-        link_gradient=aligned((most_links, n_pair), dtype),
-        link_seen=np.zeros(most_links, np.int64),
+        where=np.full(links.n_columns if links.n_edges else 1, -1, np.int64),
+        found=link_room(links),
     )
 
 

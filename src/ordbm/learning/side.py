@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from ordbm.kernels.barrier import new_barrier
+from ordbm.kernels.links import add_link_support
 from ordbm.kernels.passes import contrastive_divergence_pass, pseudo_likelihood_pass
-from ordbm.kernels.steps import add_link_support
 from ordbm.kernels.structures import Step, Tables
 from ordbm.learning.blocks import plan_blocks, room_for, score_table, scratch_for
 from ordbm.learning.learners import ContrastiveDivergence, Learner, PseudoLikelihood
 from ordbm.machine import Array, Parameters, Side
 from ordbm.parallel import run_on_threads
 from ordbm.rows import Rows
-from ordbm.scoring import hidden_inputs, side_scores
+from ordbm.scoring import hidden_inputs, link_room, side_scores
 
 AT_ONCE = 1_000_000  # ratings scored at a time
 
@@ -50,7 +50,13 @@ class SideTraining:
         size = learner.ratings_per_block(len(rows.column), side.n_columns)
         self.plan = plan_blocks(rows, transposed, seed, learner.block_rows, size)
         self.scratch = scratch_for(
-            self.plan, self.n_levels, side.n_hidden, side.links, dtype, contrastive
+            self.plan,
+            self.n_levels,
+            side.n_hidden,
+            side.links,
+            len(tables.pair),
+            dtype,
+            contrastive,
         )
         self.rooms = [
             room_for(self.n_levels, side.n_hidden, side.links, len(tables.pair), dtype)
@@ -61,7 +67,8 @@ class SideTraining:
         self.support = np.zeros(side.links.n_edges, np.int64)
         if side.links.n_edges:
             where = np.full(side.n_columns, -1, np.int64)
-            add_link_support(rows.start, rows.column, side.links, where, self.support)
+            found = link_room(side.links)
+            add_link_support(rows.start, rows.column, side.links, where, found, self.support)
         self.scores = score_table(len(rows.column) if scored else 0, self.n_levels, dtype)
 
     def refresh_scores(self, method: str, epoch: int) -> None:
