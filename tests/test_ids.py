@@ -121,6 +121,25 @@ def test_missing_ids_are_an_error_naming_the_row(ids):
 def test_unhashable_ids_are_an_error_naming_the_row():
     with pytest.raises(RatingsError, match=r"hashable: row 1 \(id \[1\]\), row 2 .*tuples"):
         IdMap.of([1, [1], {}])
+    known, _ = IdMap.of([1, 2])
+    with pytest.raises(RatingsError, match=r"users must be hashable: row 1 \(id \[1\]\), row 2"):
+        known.codes([1, [1], {}], "users")
+
+
+@pytest.mark.parametrize(
+    "missing", [None, float("nan"), np.nan, pd.NA, pd.NaT, np.datetime64("NaT")], ids=repr
+)
+def test_missing_ids_are_unknown_to_a_map(missing):
+    for ids in ([1, 2], ["a", "b"], [1.5, (2, 3)]):
+        known, _ = IdMap.of(ids)
+        assert known.codes([ids[1], missing, ids[0]]).tolist() == [1, -1, 0]
+    assert IdMap.of([1, 2])[0].codes(np.array([np.nan, 2, 1])).tolist() == [-1, 1, 0]
+
+
+@pytest.mark.parametrize("value", [np.array(3), np.float64(3), np.ma.masked_array(3)], ids=repr)
+def test_one_value_is_no_column(value):
+    with pytest.raises(RatingsError, match=r"users: need a sequence, got one value \(3.*list"):
+        IdMap.of(value, "users")
 
 
 @pytest.mark.parametrize("ids", ["abc", b"abc", 5, np.zeros((2, 2)), np.array(3)], ids=repr)

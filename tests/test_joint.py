@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+import ordbm
 import referee
 from ordbm.errors import SettingsError
 from ordbm.inference.evidence import Evidence, softmax
@@ -262,3 +263,47 @@ def test_questions_to_a_joint_distribution():
     assert joint.most_likely().tolist() == [2, 2]
     np.testing.assert_allclose(joint.marginal(0, np.array([1.0, 2, 3])), [0.5, 0.5, 0])
     assert joint.probability((joint.values >= 2).all(axis=1)) == pytest.approx(0.5)
+
+
+# Gaussian machines on a scale of levels
+
+
+@pytest.fixture(scope="module")
+def gaussian_on_levels():
+    rng = np.random.default_rng(5)
+    users, items = rng.integers(0, 12, 90), rng.integers(0, 9, 90)
+    ratings = ordbm.Ratings(users, items, rng.integers(1, 6, 90), scale=[1, 2, 3, 4, 5])
+    settings = {"features": "gaussian", "hidden": 4, "item_links": 3, "link_support": 2}
+    return ordbm.OrdinalBM(epochs=4, dtype="float64", **settings).fit(ratings)
+
+
+def test_gaussian_joint_answers_in_levels(gaussian_on_levels):
+    """One rating alone is `predict_proba`'s; events of two agree, enumerated and drawn."""
+    model = gaussian_on_levels
+    levels = model.scale.values
+    alone = model.predict_joint(0, 1)
+    assert alone.exact
+    np.testing.assert_allclose(alone.marginal(0, levels), model.predict_proba(0, 1)[0], atol=1e-9)
+    joint = model.predict_joint(0, [1, 2])
+    assert joint.exact
+    drawn = model.predict_joint(0, [1, 2], limit=0, draws=20_000)
+    assert not drawn.exact
+    for least in (2, 3):
+        both = joint.probability((joint.values >= least).all(axis=1))
+        # Five standard errors of 20,000 draws, taken as 2,000 independent ones.
+        error = 5 * np.sqrt(both * (1 - both) / 2_000)
+        assert abs(drawn.probability((drawn.values >= least).all(axis=1)) - both) < error
+
+
+def test_continuous_joint_gives_probabilities_of_events():
+    """P(rating below its median) is a half, which points on a grid would not give."""
+    rng = np.random.default_rng(6)
+    users, items = rng.integers(0, 12, 90), rng.integers(0, 9, 90)
+    ratings = ordbm.Ratings(users, items, rng.normal(size=90), scale="continuous")
+    model = ordbm.OrdinalBM(hidden=3, item_links=0, epochs=4).fit(ratings)
+    joint = model.predict_joint(0, 1)
+    assert not joint.exact
+    mean = model.predict(0, 1)[0]
+    assert abs(joint.probability((joint.values < mean).all(axis=1)) - 0.5) < 0.06
+    assert abs(joint.mean()[0] - mean) < 0.1
+    assert repr(joint) == "JointDistribution(1 ratings, 20,000 drawn)"

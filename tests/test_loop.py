@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ordbm.errors import DivergedError
 from ordbm.learning.loop import train
 
 
@@ -56,17 +57,23 @@ def test_no_epochs():
 )
 def test_the_best_epoch_is_kept_and_patience_is_heeded(losses, patience):
     trainer = CountingTrainer()
+    if np.isnan(losses[0]):  # diverged with nothing to go back to
+        with pytest.raises(DivergedError, match="epoch 1: lower the learner's rate"):
+            train(trainer, len(losses), validate=told(losses), patience=patience)
+        return
     records = train(trainer, len(losses), validate=told(losses), patience=patience)
-    best, stop = 0, len(losses)  # 0-based best epoch; how many epochs were run
-    lowest = np.inf
+    best, stop = 0, len(losses)  # 0-based best epoch; how many epochs were recorded
     for epoch, loss in enumerate(losses):
-        if loss < lowest:
-            best, lowest = epoch, loss
+        if np.isnan(loss):
+            stop = epoch
+            break
+        if loss < losses[best]:
+            best = epoch
         if patience is not None and epoch - best >= patience:
             stop = epoch + 1
             break
     assert len(records) == stop
-    assert trainer.parameter[0] == (best + 1 if np.isfinite(lowest) else stop)
+    assert trainer.parameter[0] == best + 1
 
 
 def test_a_callback_that_returns_true_stops():

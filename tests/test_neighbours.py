@@ -26,7 +26,7 @@ def orientations(table, real=None):
         start=np.concatenate([[0], np.cumsum(rated.sum(axis=1))]).astype(np.int64),
         column=column.astype(np.int32),
         level=table[rated].astype(np.uint8),
-        value=np.zeros(0, np.float32) if real is None else real[rated].astype(np.float32),
+        value=np.zeros(0, np.float32) if real is None else real[rated],
         twin=np.zeros(0, np.int32),
     )
     return paired(rows, table.shape[1])
@@ -156,7 +156,7 @@ def test_real_values_too(problem, kind):
         assert n_levels < 3 or _grid(values) is None
     else:
         values = None
-        number = rng.normal(50, 3, table.shape).astype(np.float32).astype(float)
+        number = rng.normal(50, 3, table.shape)
         rows, transposed = orientations(table, number)
     links = correlation_links(rows, transposed, values, threads=1, **options)
     assert_graph(links)
@@ -171,6 +171,17 @@ def test_real_values_too(problem, kind):
     strength = [sorted(map(float, each.values())) for each in (edges, expected)]
     if options["n_neighbours"] >= table.shape[1] - 1:
         assert strength[0] == pytest.approx(strength[1], rel=1e-5)
+
+
+def test_large_values_close_together_have_the_links_of_small_ones():
+    table = random_table(13, 60, 20)
+    seconds = np.random.default_rng(3).integers(0, 300, table.shape).astype(float)
+    small, large = (
+        correlation_links(*orientations(table, start + seconds), n_neighbours=3)
+        for start in (0.0, 1.6e9)
+    )
+    assert small.n_edges > 0
+    assert_same(as_edges(large), as_edges(small))
 
 
 @pytest.mark.parametrize("n_levels", [2, 5, 10, 40])

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordbm import Ratings, RatingScale
+from ordbm.encoding import encoded, standard_of
 from ordbm.errors import RatingsError
 from ordbm.scale import ContinuousScale
 
@@ -30,7 +31,8 @@ def assert_sound(ratings):
     assert (ratings.by_user.n_rows, ratings.by_item.n_rows) == (ratings.n_users, ratings.n_items)
     for rows, other in sides:
         types = [rows.start.dtype, rows.column.dtype, rows.level.dtype, rows.value.dtype]
-        assert types == [np.int64, np.int32, np.uint8, np.float32]
+        real = np.float64 if ratings.is_continuous else np.float32
+        assert types == [np.int64, np.int32, np.uint8, real]
         assert rows.twin.dtype == np.int32
         assert rows.start[0] == 0
         assert rows.start[-1] == len(rows.column) == len(rows.level) == len(ratings)
@@ -71,7 +73,7 @@ def test_continuous_ratings_keep_their_values(given_triples):
     assert_sound(ratings)
     frame = pd.DataFrame({"u": users, "i": items, "r": values})
     means = frame.groupby(["u", "i"]).r.mean()
-    assert as_dict(ratings) == pytest.approx(means.to_dict(), rel=1e-6)
+    assert as_dict(ratings) == pytest.approx(means.to_dict(), rel=1e-12)
     assert ratings.scale == ContinuousScale(values.mean(), values.std() or 1)
 
 
@@ -125,6 +127,12 @@ def test_frames_give_what_lists_give(make):
     )
     with pytest.raises(RatingsError, match=r"no column 'item', 'rating'.*'who', 'what', 'stars'"):
         Ratings.from_frame(frame, user="who")
+
+
+@pytest.mark.parametrize("thing", [[(1, 2, 3)], np.ones((2, 3)), pd.Series(USERS), None], ids=str)
+def test_what_is_not_a_frame_is_refused(thing):
+    with pytest.raises(RatingsError, match=r"need a pandas, .* frame, got .*Ratings\("):
+        Ratings.from_frame(thing)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +209,32 @@ def test_many_distinct_values_are_continuous():
     values = np.linspace(0, 1, 101)
     ratings = Ratings(np.arange(101), np.zeros(101, int), values)
     assert ratings.is_continuous
-    np.testing.assert_allclose(ratings.values, values, rtol=1e-6)
+    np.testing.assert_array_equal(ratings.values, values)
+
+
+@pytest.mark.parametrize("scale", [None, "continuous", ContinuousScale(1.6e9, 60)], ids=str)
+def test_large_values_close_together_are_not_rounded(scale):
+    seconds = 1.6e9 + np.arange(150) / 4
+    ratings = Ratings(np.arange(150), np.arange(150) % 7, seconds, scale)
+    np.testing.assert_array_equal(ratings.values, seconds)
+    assert len(np.unique(ratings.by_item.value)) == 150
+    standardised = encoded(ratings, standard_of(ratings, residual=False)).by_user.value
+    assert standardised.dtype == np.float32
+    np.testing.assert_allclose(
+        standardised, (seconds - seconds.mean()) / seconds.std(), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_values_beyond_single_precision_are_kept():
+    ratings = Ratings(USERS, ITEMS, [1e39, 2e39, -3e39, 5e39], "continuous")
+    assert sorted(ratings.values) == [-3e39, 1e39, 2e39, 5e39]
+    assert np.isfinite(ratings.scale.deviation)
+
+
+@pytest.mark.parametrize("scale", [None, "continuous", ContinuousScale(0, 1)], ids=str)
+def test_values_whose_deviation_overflows_are_named(scale):
+    with pytest.raises(RatingsError, match=r"too large.*row 1 \(user 'v', item 10, rating 1e\+200"):
+        Ratings(USERS, ITEMS, [1, 1e200, 2, 3], scale)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +252,10 @@ def test_many_distinct_values_are_continuous():
         ((USERS, ITEMS, STARS, [1, 2, 3, 4]), r"off.*row 0 \(user 'u', item 30, rating 5\)"),
         ((USERS, ITEMS, [1, 2, np.nan, 4], [1, 2, 3, 4]), r"finite.*row 2 \(user 'u'"),
         ((USERS, [1, None, 2, 3], STARS), r"items must not be missing: row 1 \(id None\)"),
+        ((USERS, ITEMS, np.array(5)), r"ratings: need a sequence, got one value \(5\)"),
         ((USERS, ITEMS, STARS, "stars"), "not 'stars'"),
+        ((USERS, ITEMS, STARS, 5), r"scale=5: need all levels.*scale=\[1, 2, 3, 4, 5\]"),
+        (([1, [2], 3, 4], ITEMS, STARS), r"users must be hashable: row 1 \(id \[2\]\)"),
         ((USERS, ITEMS, STARS, None, "first"), "not 'first'"),
         ((USERS, ITEMS, np.ma.masked_array(STARS, [0, 1, 0, 0])), "row 1.*None"),
     ],
@@ -253,6 +289,16 @@ def test_frames_come_back(backend):
     ratings = Ratings(USERS, ITEMS, STARS)
     back = Ratings.from_frame(ratings.to_frame(backend))
     assert as_dict(back) == as_dict(ratings)
+
+
+@pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
+def test_ids_of_several_kinds_make_a_frame(backend):
+    users = [1, "1", (2, 3), 4.5]
+    back = Ratings.from_frame(Ratings(users, ITEMS, STARS).to_frame(backend))
+    if backend == "pandas":
+        assert back.users.ids == tuple(users)
+    else:
+        assert back.users.ids == ("1", "(2, 3)", "4.5")
 
 
 def test_words():

@@ -94,6 +94,15 @@ def test_over_a_hundred_distinct_values_are_continuous():
     assert ContinuousScale.of([4, 4]) == ContinuousScale(4, 1)
 
 
+def test_large_numbers_close_together_stay_apart():
+    seconds = 1.6e9 + np.arange(200)
+    assert RatingScale.infer(seconds).is_continuous
+    scale = RatingScale.infer(seconds[:5])
+    assert scale.values.tolist() == seconds[:5].tolist()
+    assert scale.codes(seconds[:5]).tolist() == [0, 1, 2, 3, 4]
+    assert scale.nearest(seconds[:2] + 0.5).tolist() == [1, 2]
+
+
 def test_bins_are_closed_below_and_the_last_one_above():
     scale = RatingScale.bins([0, 10, 60, 600])
     assert scale.values.tolist() == [5, 35, 330]
@@ -115,10 +124,17 @@ def test_nearest_level_goes_up_from_halfway(mean, level):
     [
         (lambda: RatingScale([]), "at least one"),
         (lambda: RatingScale([1, 1, 2]), "distinct"),
-        (lambda: RatingScale(["a", "b", "a"]), "distinct"),
+        (lambda: RatingScale(["a", "b", "a"]), "distinct, got a, b, a; leave out"),
+        (lambda: RatingScale(5), "levels: need a sequence, got int"),
+        (lambda: RatingScale("abc"), "levels: got one string"),
         (lambda: RatingScale([1, float("nan")]), "finite"),
-        (lambda: RatingScale([1, "good"]), "text"),
+        (lambda: RatingScale([1, "good"]), r"text.*row 1 \(level 'good'\); give numbers only"),
+        (lambda: RatingScale([1, 1e200]), r"too large.*row 1 \(level 1e\+200\)"),
         (lambda: RatingScale(range(256)), "1 to 255 levels"),
+        (lambda: RatingScale.bins(5), "edges: need a sequence, got int"),
+        (lambda: RatingScale.bins(["a", "b"]), r"row 0 \(edge 'a'\).*give numbers only"),
+        (lambda: RatingScale.bins([0, [1]]), r"edges must be real.*row 1 \(edge \[1\]\)"),
+        (lambda: RatingScale.bins([-1e308, 1.7e308]), "edges beyond 1e.150 are too large"),
         (lambda: RatingScale.bins([1]), "at least two"),
         (lambda: RatingScale.bins([1, 3, 2]), "strictly increasing"),
         (lambda: RatingScale.bins([0, float("inf")]), "finite"),
@@ -128,6 +144,7 @@ def test_nearest_level_goes_up_from_halfway(mean, level):
         (lambda: RatingScale.infer([1, 1j]), r"real numbers: row 1 \(rating 1j\)"),
         (lambda: RatingScale.infer([1, None, 3]), r"finite numbers: row 1 \(rating None\)"),
         (lambda: RatingScale.infer([1, 10**400]), "finite numbers: row 1"),
+        (lambda: ContinuousScale.of([1, -1e200]), r"overflow: row 1 \(rating -1e\+200\).*divide"),
         (lambda: RatingScale([1, 2]).codes([1, 2, 3]), r"row 2 \(rating 3\)"),
         (lambda: RatingScale([1, 2]).codes([9] * 9), "row 4.*; 9 in all"),
     ],

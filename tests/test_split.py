@@ -86,10 +86,24 @@ def test_the_draw_is_fair():
 @pytest.mark.parametrize(
     ("split", "message"),
     [
-        (lambda r: hold_out(r, 1.5), "fraction must be between 0 and 1, not 1.5"),
+        (lambda r: hold_out(r, 1.5), "fraction must be a number between 0 and 1, not 1.5"),
+        (lambda r: hold_out(r, "a"), "fraction must be a number between 0 and 1, not 'a'"),
+        (lambda r: hold_out(r, None), "not None"),
+        (lambda r: hold_out(r, float("nan")), "not nan"),
+        (lambda r: hold_out(r, seed=-1), "seed=-1: must be a whole number, 0 or more"),
+        (lambda r: hold_out(r, seed="a"), "seed='a'"),
+        (lambda r: hold_out(r, seed=None), "seed=None"),
         (lambda r: hold_out(r, by="film"), "not 'film'"),
-        (lambda r: k_fold(r, 1), "folds must be between 2 and 3"),
-        (lambda r: given_n(r, -1), "negative"),
+        (lambda r: k_fold(r, 1), "folds=1: must be a whole number, 2 or more"),
+        (lambda r: k_fold(r, 4), "folds must be between 2 and 3, not 4"),
+        (lambda r: k_fold(r, 2.5), "folds=2.5"),
+        (lambda r: k_fold(r, "2"), "folds='2'"),
+        (lambda r: k_fold(r, 2, seed=-1), "seed=-1"),
+        (lambda r: k_fold(r, 2, seed=0.5), "seed=0.5"),
+        (lambda r: given_n(r, -1), "n=-1: must be a whole number, 0 or more"),
+        (lambda r: given_n(r, 1.5), "n=1.5"),
+        (lambda r: given_n(r, "a"), "n='a'"),
+        (lambda r: given_n(r, 1, seed=-1), "seed=-1"),
     ],
 )
 def test_settings_out_of_range_are_refused(split, message):

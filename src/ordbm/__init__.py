@@ -12,19 +12,23 @@ if TYPE_CHECKING:
     from ordbm import errors
     from ordbm.datasets import load_dataset
     from ordbm.estimator import OrdinalBM
+    from ordbm.learning.learners import ContrastiveDivergence, PseudoLikelihood
     from ordbm.ratings import Ratings
     from ordbm.scale import ContinuousScale, RatingScale
-    from ordbm.split import hold_out, k_fold
+    from ordbm.split import given_n, hold_out, k_fold
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ContinuousScale",
+    "ContrastiveDivergence",
     "OrdinalBM",
+    "PseudoLikelihood",
     "RatingScale",
     "Ratings",
     "__version__",
     "errors",
+    "given_n",
     "hold_out",
     "k_fold",
     "load_dataset",
@@ -32,9 +36,12 @@ __all__ = [
 
 _HOME = {
     "ContinuousScale": "ordbm.scale",
+    "ContrastiveDivergence": "ordbm.learning.learners",
     "OrdinalBM": "ordbm.estimator",
+    "PseudoLikelihood": "ordbm.learning.learners",
     "RatingScale": "ordbm.scale",
     "Ratings": "ordbm.ratings",
+    "given_n": "ordbm.split",
     "hold_out": "ordbm.split",
     "k_fold": "ordbm.split",
     "load_dataset": "ordbm.datasets",

@@ -26,6 +26,10 @@ class SettingsError(OrdbmError, ValueError):
     """A setting that is unknown, out of range, or at odds with another one."""
 
 
+class DivergedError(OrdbmError, ArithmeticError):
+    """Learning ran away: the parameters are no longer finite numbers."""
+
+
 class CostError(OrdbmError, MemoryError):
     """A computation refused because its estimated cost is too high; the message states the cost."""
 

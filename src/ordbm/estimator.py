@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Self
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.encoding import encoded, log_frequencies, standard_of
 from ordbm.errors import NotFittedError, RatingsError, SettingsError
-from ordbm.evaluation import scores
-from ordbm.features import FeatureKind, Standard, features
-from ordbm.ids import IdMap
+from ordbm.features import FeatureKind, features
+from ordbm.fitted import (
+    Codes,
+    Fitted,
+    Ids,
+    aligned,
+    listed_ids,
+    rows_or_prior,
+    several,
+    told_apart,
+)
+from ordbm.frames import Backend, frame_of
 from ordbm.inference.distribution import (
     Decode,
     LevelDistribution,
     RatingDistribution,
-    decode,
+    level_cells,
     predicted,
 )
+from ordbm.inference.distribution import decode as decoded
 from ordbm.inference.evidence import Evidence, Method
 from ordbm.inference.joint import ENUMERATED, JointDistribution, joint_levels
 from ordbm.inference.newcomer import newcomer_evidence
@@ -35,10 +43,6 @@ from ordbm.ranking import SIMILAR_USERS, By, Catalogue, rated_by, similar_rows
 from ordbm.ratings import Ratings, Scale
 from ordbm.scale import RatingScale, finite_numbers
 from ordbm.settings import Sides, check_count, settings_of
-
-Ids = Any
-Codes = NDArray[np.int32]
-Ranked = tuple[int, NDArray[Any], NDArray[Any]]  # a user, items, scores
 
 
 class Recommendation(NamedTuple):
@@ -105,7 +109,7 @@ class OrdinalBM:
         self.learner = learner_of(self.settings.learner)
         self._features_told = features is not None
         self.history: list[EpochRecord] = []
-        self._fitted: _Fitted | None = None
+        self._fitted: Fitted | None = None
 
     # -- learning ---------------------------------------------------------------------------------
 
@@ -113,7 +117,7 @@ class OrdinalBM:
         self,
         ratings: Ratings,
         validation: Ratings | None = None,
-        callbacks: Iterable[Callback] = (),
+        callbacks: Callback | Iterable[Callback] = (),
     ) -> Self:
         """Learn from ratings. With `validation`, the epoch with its best log-loss is kept.
 
@@ -134,7 +138,7 @@ class OrdinalBM:
         orientations = encoded(ratings, standard)
         machine = self._new_machine(ratings, table, orientations)
         threads = thread_count(self.settings.threads)
-        fitted = _Fitted(
+        fitted = Fitted(
             ratings.users, ratings.items, scale, standard, machine, orientations, threads
         )
         trainer = Trainer(machine, orientations, self.learner, self.settings.seed, threads)
@@ -143,7 +147,7 @@ class OrdinalBM:
             self.settings.epochs,
             validate=fitted.validator(validation) if validation is not None else None,
             patience=self.settings.patience,
-            callbacks=tuple(callbacks),
+            callbacks=(callbacks,) if callable(callbacks) else tuple(callbacks),
         )
         self._fitted = fitted
         return self
@@ -197,7 +201,7 @@ class OrdinalBM:
             scale.values if isinstance(scale, RatingScale) else None,
             n_neighbours=n_links,
             shrinkage=self.settings.link_shrinkage,
-            min_support=max(self.settings.link_support, 2),
+            min_support=self.settings.link_support,
             budget=self.settings.link_budget,
             threads=self.settings.threads,
         )
@@ -228,20 +232,21 @@ class OrdinalBM:
         self, users: Ids, items: Ids, decode: Decode = "mean", method: Method = "exact"
     ) -> NDArray[np.float64]:
         """The mean, median or mode of each pair's predicted distribution."""
-        return _decoded(self.distribution(users, items, method), decode)
+        return decoded(self.distribution(users, items, method), decode)
 
     def predict_table(
         self,
         users: Ids,
         items: Ids,
         method: Method = "exact",
-        backend: Literal["pandas", "polars", "pyarrow"] = "pandas",
+        backend: Backend | None = None,
     ) -> Any:
         """A frame with a row per pair: ids, mean, median, mode, deviation, confidence, known, p_….
 
-        `backend` is the kind of frame: "pandas", "polars" or "pyarrow".
+        `backend` is the kind of frame, "pandas", "polars" or "pyarrow"; the first one installed if
+        not said.
         """
-        user_list, item_list = _aligned(users, items)
+        user_list, item_list = aligned(users, items)
         codes = self._codes(user_list, item_list)
         found = self._state.distribution(*codes, method)
         columns: dict[str, Any] = {
@@ -256,35 +261,53 @@ class OrdinalBM:
             "known_item": codes[1] >= 0,
         }
         if isinstance(found, LevelDistribution):
-            names = found.scale.labels or [f"{value:g}" for value in found.scale.values]
+            names = found.scale.labels or [f"{value:.15g}" for value in found.scale.values]
             columns |= {f"p_{name}": found.proba[:, s] for s, name in enumerate(names)}
-        return nw.from_dict(columns, backend=backend).to_native()
+        return frame_of(columns, backend)
 
     def predict_joint(
         self, users: Ids, items: Ids, *, limit: int = ENUMERATED, draws: int = 20_000, seed: int = 0
     ) -> JointDistribution:
         """The joint distribution of several ratings: of a user, an item, or any set of pairs.
 
-        Up to `limit` configurations are enumerated; beyond that `draws` of them are drawn by Gibbs
-        sampling.
+        Up to `limit` configurations are enumerated; beyond that, and always on a continuous scale,
+        `draws` of them are drawn by Gibbs sampling.
         """
         state = self._state
-        user_list, item_list = _aligned(users, items)
+        levels = state.scale if isinstance(state.scale, RatingScale) else None
+        edges = level_cells(levels, state.standard) if levels and state.standard else None
+        user_list, item_list = aligned(users, items)
         user_codes, item_codes = self._codes(user_list, item_list)
         found, weight, exact = joint_levels(
             state.evidence,
-            _told_apart(user_codes, user_list),
-            _told_apart(item_codes, item_list),
-            limit=limit,
+            told_apart(user_codes, user_list),
+            told_apart(item_codes, item_list),
+            edges=edges,
+            limit=limit if levels else 0,
             draws=draws,
             seed=seed,
         )
-        if state.standard is not None:
-            values = state.standard.mean + state.standard.deviation * found
-        else:
-            assert isinstance(state.scale, RatingScale)
-            values = state.scale.values[found.astype(np.int64)]
+        if levels:
+            return JointDistribution(levels.values[found.astype(np.int64)], weight, exact)
+        assert state.standard is not None
+        values = state.standard.mean + state.standard.deviation * found
         return JointDistribution(values, weight, exact)
+
+    def log_probability(
+        self, users: Ids, items: Ids, ratings: Any, method: Method = "exact"
+    ) -> NDArray[np.float64]:
+        """log P of a rating for each pair (log density on a continuous scale)."""
+        found = self.distribution(users, items, method)
+        given = several(ratings)
+        if isinstance(found, LevelDistribution):
+            codes = found.scale.codes(given)
+            if len(codes) != len(found.proba):
+                raise RatingsError(f"{len(codes)} ratings for {len(found.proba)} pairs")
+            return found.log_probability(codes)
+        numbers = finite_numbers(given)
+        if len(numbers) != len(found.mean()):
+            raise RatingsError(f"{len(numbers)} ratings for {len(found.mean())} pairs")
+        return found.log_probability(numbers)
 
     # -- ranking ----------------------------------------------------------------------------------
 
@@ -302,11 +325,14 @@ class OrdinalBM:
         Items already rated are left out, and so are those nobody has rated. `candidates`: all items
         (None or "all"), the items that the 50 most similar users rated ("similar_users", the
         paper's), or item ids. `by`: "energy", the expected decrease of energy (section 2.4), or
-        "mean", the expected rating. An unknown user is somebody new without ratings.
+        "mean", the expected rating. Energy alone also ranks high what somebody surely dislikes; for
+        a list of favourites use "mean". An unknown user is somebody new without ratings.
         """
         if (user is None) == (ratings is None):
             raise SettingsError("say either who it is for, user=…, or what they rated, ratings={…}")
-        if _listed(user) is not None:
+        if ratings is not None and not isinstance(ratings, Mapping):
+            raise SettingsError("ratings must be a dict of what somebody new rated: {item: rating}")
+        if listed_ids(user) is not None:
             raise SettingsError("recommend is for one user: use recommend_all(users) for several")
         check_count("n", n)
         state = self._state
@@ -350,7 +376,7 @@ class OrdinalBM:
         if users is None:
             codes = np.flatnonzero(state.rated_users).astype(np.int32)
         else:
-            chosen = _several(users)
+            chosen = several(users)
             codes = state.codes(chosen, state.users, state.rated_users)
             if (codes < 0).any():
                 unknown = list(chosen)[int(np.argmax(codes < 0))]
@@ -406,11 +432,12 @@ class OrdinalBM:
             values = state.scale.values if isinstance(state.scale, RatingScale) else None
             similar = similar_rows(by_user, by_item, code, values, SIMILAR_USERS)
             return rated_by(by_user, similar, len(state.items))
-        if isinstance(candidates, str):
+        listed = listed_ids(candidates)
+        if listed is None:
             raise SettingsError(
                 f"candidates={candidates!r}: use 'all', 'similar_users' or a list of item ids"
             )
-        wanted = list(candidates)
+        wanted = list(listed)
         codes = state.items.codes(wanted)
         if (codes < 0).any():
             unknown = wanted[int(np.argmax(codes < 0))]
@@ -425,17 +452,32 @@ class OrdinalBM:
         """P(h = 1 | ratings) of each user, (users, hidden units); P(h = 1) for the unknown."""
         state = self._state
         codes = (
-            None if users is None else state.codes(_several(users), state.users, state.rated_users)
+            None if users is None else state.codes(several(users), state.users, state.rated_users)
         )
-        return _rows_or_prior(state.evidence.user_factors(), codes, state.machine.user_side)
+        return rows_or_prior(state.evidence.user_factors(), codes, state.machine.user_side)
 
     def item_factors(self, items: Ids = None) -> NDArray[np.float32]:
         """P(h = 1 | ratings) of each item, (items, hidden units)."""
         state = self._state
         codes = (
-            None if items is None else state.codes(_several(items), state.items, state.rated_items)
+            None if items is None else state.codes(several(items), state.items, state.rated_items)
         )
-        return _rows_or_prior(state.evidence.item_factors(), codes, state.machine.item_side)
+        return rows_or_prior(state.evidence.item_factors(), codes, state.machine.item_side)
+
+    def free_energy(self, users: Ids = None) -> NDArray[np.float64]:
+        """-log sum_h e^-E of each user's ratings on the user side, (users,): low is typical.
+
+        An unknown user has no ratings and the free energy of hidden units alone.
+        """
+        state = self._state
+        energy = state.evidence.user_free_energy()
+        if users is None:
+            return energy
+        codes = state.codes(several(users), state.users, state.rated_users)
+        side = state.machine.user_side
+        bias = side.parameters.hidden_bias[: side.n_hidden] if side else np.zeros(0)
+        alone = -np.logaddexp(0.0, bias.astype(np.float64)).sum()
+        return np.where(codes >= 0, energy[codes], alone)
 
     @property
     def machine(self) -> Machine:
@@ -452,14 +494,14 @@ class OrdinalBM:
         return self._state.scale
 
     @property
-    def _state(self) -> _Fitted:
+    def _state(self) -> Fitted:
         if self._fitted is None:
             raise NotFittedError("this model has not been fitted: call fit(ratings) first")
         return self._fitted
 
     def _codes(self, users: Ids, items: Ids) -> tuple[Codes, Codes]:
         state = self._state
-        user_list, item_list = _aligned(users, items)
+        user_list, item_list = aligned(users, items)
         return (
             state.codes(user_list, state.users, state.rated_users),
             state.codes(item_list, state.items, state.rated_items),
@@ -471,126 +513,3 @@ class OrdinalBM:
         shape = f"{kind}, {told.sides}, hidden={told.hidden}, item_links={told.item_links}"
         state = "fitted" if self._fitted is not None else "not fitted"
         return f"OrdinalBM({shape}, user_links={told.user_links}; {state})"
-
-
-class _Fitted:
-    """A learnt machine with the ids, scale and ratings it was learnt from."""
-
-    def __init__(
-        self,
-        users: IdMap,
-        items: IdMap,
-        scale: Scale,
-        standard: Standard | None,
-        machine: Machine,
-        ratings: Orientations,
-        threads: int,
-    ) -> None:
-        self.users, self.items, self.scale, self.standard = users, items, scale, standard
-        self.machine = machine
-        self.ratings = ratings
-        self.threads = threads
-        self.rated_users = np.diff(ratings.by_user.start) > 0
-        self.rated_items = np.diff(ratings.by_item.start) > 0
-
-    @cached_property
-    def evidence(self) -> Evidence:
-        return Evidence(self.machine, self.ratings, self.threads)
-
-    @cached_property
-    def catalogue(self) -> Catalogue:
-        return Catalogue(self.evidence)
-
-    def codes(self, ids: Ids, known: IdMap, rated: NDArray[np.bool_]) -> Codes:
-        """Codes of ids; -1 for the unknown and for those without ratings."""
-        codes = known.codes(ids)
-        return np.where((codes >= 0) & rated[codes], codes, -1).astype(np.int32)
-
-    def distribution(self, users: Codes, items: Codes, method: Method) -> RatingDistribution:
-        return predicted(self.evidence, self.scale, self.standard, users, items, method)
-
-    def by_exact_mean(self, ranked: Iterable[Ranked]) -> Iterator[Ranked]:
-        """Lists of the catalogue, ordered and scored by exact means instead of mean-field ones."""
-        lists = list(ranked)
-        users = [np.full(len(items), user, np.int32) for user, items, _ in lists]
-        items = [items.astype(np.int32) for _, items, _ in lists]
-        if not lists:
-            return
-        mean = self.distribution(np.concatenate(users), np.concatenate(items), "exact").mean()
-        ends = np.cumsum([len(listed) for listed in items])[:-1]
-        for (user, listed, _), score in zip(lists, np.split(mean, ends), strict=True):
-            order = np.argsort(-score, kind="stable")
-            yield user, listed[order], score[order]
-
-    def validator(self, ratings: Ratings) -> Any:
-        """A function that scores a machine on held-out ratings, given what it was trained on."""
-        if not isinstance(ratings, Ratings):
-            raise RatingsError(f"validation needs ordbm.Ratings, not {type(ratings).__name__}")
-        if not len(ratings):
-            raise RatingsError("no validation ratings: leave validation out, or hold out more")
-        both_continuous = ratings.is_continuous and self.scale.is_continuous
-        if ratings.scale != self.scale and not both_continuous:
-            raise RatingsError(
-                f"validation ratings are on {ratings.scale}, training ratings on {self.scale}: "
-                "give both the same scale"
-            )
-        users = self.codes(ratings.users.ids, self.users, self.rated_users)[ratings.user_codes]
-        items = self.codes(ratings.items.ids, self.items, self.rated_items)[ratings.item_codes]
-
-        def validate(machine: Machine) -> dict[str, float]:
-            evidence = Evidence(machine, self.ratings, self.threads)
-            found = predicted(evidence, self.scale, self.standard, users, items, "exact")
-            return scores(found, ratings)
-
-        return validate
-
-
-def _aligned(users: Ids, items: Ids) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Users and items of equal length; a single id stands for as many as needed."""
-    user_list, item_list = _listed(users), _listed(items)
-    if user_list is None and item_list is None:
-        return [users], [items]
-    if user_list is None:
-        return [users] * len(item_list), item_list
-    if item_list is None:
-        return user_list, [items] * len(user_list)
-    if len(user_list) != len(item_list):
-        raise RatingsError(
-            f"{len(user_list)} users and {len(item_list)} items: pairs need as many of both, or a "
-            "single id on one side"
-        )
-    return user_list, item_list
-
-
-def _several(ids: Ids) -> Any:
-    """A sequence of ids; a single id is the only one."""
-    listed = _listed(ids)
-    return [ids] if listed is None else listed
-
-
-def _told_apart(codes: Codes, ids: Sequence[Any]) -> Codes:
-    """Codes in which each unknown id has a number of its own: -1, -2, …."""
-    unknown = np.flatnonzero(codes < 0)
-    values = list(ids)
-    _, number = IdMap.of([values[place] for place in unknown])
-    codes[unknown] = -1 - number
-    return codes
-
-
-def _listed(ids: Ids) -> Any:
-    """A sequence of ids, or None for a single id."""
-    if isinstance(ids, str | bytes | tuple | frozenset) or not hasattr(ids, "__iter__"):
-        return None
-    return ids if hasattr(ids, "__len__") else list(ids)
-
-
-def _decoded(distribution: RatingDistribution, how: Decode) -> NDArray[np.float64]:
-    return decode(distribution, how)
-
-
-def _rows_or_prior(factors: Any, codes: Codes | None, side: Side | None) -> NDArray[np.float32]:
-    """Rows of `factors`; the hidden bias alone speaks for code -1."""
-    if codes is None or side is None:
-        return factors if codes is None else np.zeros((len(codes), 0), np.float32)
-    prior = 1.0 / (1.0 + np.exp(-side.parameters.hidden_bias[: side.n_hidden]))
-    return np.where((codes >= 0)[:, None], factors[codes], prior).astype(factors.dtype)

@@ -43,6 +43,8 @@ def plain_column(values: Any, name: str = "ids") -> Column:
             kind = type(values).__name__
             raise RatingsError(f"{name}: need a sequence, got {kind}") from None
     array = np.asarray(values)
+    if array.ndim == 0:
+        raise RatingsError(f"{name}: need a sequence, got one value ({array}); wrap it in a list")
     if array.ndim != 1:
         raise RatingsError(f"{name}: need one dimension, got an array of shape {array.shape}")
     return array
@@ -67,13 +69,17 @@ class IdMap:
         values = _python_values(column)
         return _factorised(values, name)
 
-    def codes(self, ids: Any) -> Codes:
-        """The code of each of `ids`, -1 for the unknown."""
-        column = plain_column(ids)
+    def codes(self, ids: Any, name: str = "ids") -> Codes:
+        """The code of each of `ids`, -1 for the unknown and the missing."""
+        column = plain_column(ids, name)
         if _is_integer_array(column) and len(column) > len(self) and self._sorted_integers:
             return _positions(column.astype(np.int64, copy=False), *self._sorted_integers)
         values = _python_values(column)
-        return np.fromiter(map(self._table.get, values, repeat(-1)), np.int32, len(values))
+        table = self._table
+        try:
+            return np.fromiter(map(table.get, values, repeat(-1)), np.int32, len(values))
+        except TypeError:
+            raise _unhashable(values, name) from None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -142,11 +148,7 @@ def _factorised(values: list[Any], name: str) -> tuple[IdMap, Codes]:
     try:
         codes = np.fromiter(map(table.__getitem__, values), np.int32, len(values))
     except TypeError:
-        bad = [row for row, value in enumerate(values) if not _is_hashable(value)]
-        raise RatingsError(
-            f"{name} must be hashable: {offending_rows(bad, id=values)}; "
-            "turn them into numbers, strings or tuples"
-        ) from None
+        raise _unhashable(values, name) from None
     if set(map(type, table)) <= NEVER_MISSING:
         return IdMap(tuple(table)), codes
     if any(map(_is_missing, table)):
@@ -156,6 +158,14 @@ def _factorised(values: list[Any], name: str) -> tuple[IdMap, Codes]:
             "drop these rows or give them an id"
         )
     return IdMap(tuple(map(_python_value, table))), codes
+
+
+def _unhashable(values: list[Any], name: str) -> RatingsError:
+    bad = [row for row, value in enumerate(values) if not _is_hashable(value)]
+    return RatingsError(
+        f"{name} must be hashable: {offending_rows(bad, id=values)}; "
+        "turn them into numbers, strings or tuples"
+    )
 
 
 def _is_hashable(value: Any) -> bool:

@@ -24,8 +24,10 @@ from ordbm.scoring import Codes
 
 By = Literal["energy", "mean"]
 
-USERS_AT_ONCE = 256
+USERS_AT_ONCE = 256  # fewer if the catalogue is so large that their potentials pass AT_ONCE
+AT_ONCE = 100_000_000  # bytes
 SIMILAR_USERS = 50
+SIMILAR_SUPPORT = 3  # common items; over two of them a correlation is always one
 
 
 class Catalogue:
@@ -51,6 +53,12 @@ class Catalogue:
             parts.append(np.broadcast_to(hidden, (n, *hidden.shape[1:])))
             parts.append(np.ones((n, 1, self.n_items)))
         self.right = np.concatenate(parts, axis=1).astype(machine.dtype)
+
+    @property
+    def users_at_once(self) -> int:
+        """Users whose potentials are held at a time."""
+        per_user = len(self.right) * self.n_items * self.right.itemsize
+        return max(1, min(USERS_AT_ONCE, AT_ONCE // max(per_user, 1)))
 
     def potentials(self, users: Codes) -> Array:
         """-E_Q of each level, user and item: (n, users, items); mean rating if Gaussian."""
@@ -129,11 +137,12 @@ class Catalogue:
         came first.
         """
         by_user = self.evidence.ratings.by_user
-        for first in range(0, len(users), USERS_AT_ONCE):
-            block = users[first : first + USERS_AT_ONCE]
+        size = self.users_at_once
+        for first in range(0, len(users), size):
+            block = users[first : first + size]
             scores = self.scores(block, by, values)
             if allowed is not None:
-                may = allowed if allowed.ndim == 1 else allowed[first : first + USERS_AT_ONCE]
+                may = allowed if allowed.ndim == 1 else allowed[first : first + size]
                 scores = np.where(may, scores, -np.inf)
             for place, user in enumerate(block):
                 scores[
@@ -161,8 +170,8 @@ def best(scores: Array, n: int) -> Codes:
 def similar_rows(rows: Rows, transposed: Rows, row: int, values: Array | None, n: int) -> Codes:
     """The n rows most similar to `row` by Pearson correlation over columns both rated.
 
-    Only positive correlations over at least two columns count; ties go to more common columns, then
-    to the first row.
+    Only positive correlations over at least SIMILAR_SUPPORT columns count; ties go to more common
+    columns, then to the first row.
     """
     mine = slice(rows.start[row], rows.start[row + 1])
     place = np.concatenate(
@@ -185,7 +194,7 @@ def similar_rows(rows: Rows, transposed: Rows, row: int, values: Array | None, n
         spread = [shared * sums[2] - sums[0] ** 2, shared * sums[3] - sums[1] ** 2]
         correlation = covariance / np.sqrt(spread[0] * spread[1])
     varied = (spread[0] > 1e-12 * shared * sums[2]) & (spread[1] > 1e-12 * shared * sums[3])
-    good = varied & (correlation > 0) & (shared >= 2)
+    good = varied & (correlation > 0) & (shared >= SIMILAR_SUPPORT)
     good[row] = False
     found = np.flatnonzero(good)
     order = np.lexsort((found, -shared[found], -correlation[found]))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.errors import RatingsError, offending_rows
+from ordbm.frames import Backend, frame_of
 from ordbm.ids import Codes, Column, IdMap, plain_column
 from ordbm.rows import Rows, paired, stable_order, starts
 from ordbm.scale import ContinuousScale, Levels, RatingScale, Values, finite_numbers
@@ -92,7 +93,13 @@ class Ratings:
 
         An ordered categorical rating column brings its own labelled scale.
         """
-        table = nw.from_native(frame)
+        try:
+            table = nw.from_native(frame)
+        except TypeError:
+            raise RatingsError(
+                f"need a pandas, polars or Arrow frame, got {type(frame).__name__}; give columns "
+                "of another kind to Ratings(users, items, values)"
+            ) from None
         if isinstance(table, nw.LazyFrame):
             table = table.collect()
         missing = [name for name in (user, item, rating) if name not in table.columns]
@@ -147,7 +154,7 @@ class Ratings:
     def values(self) -> Values:
         """The number of each rating on the scale."""
         if isinstance(self.scale, ContinuousScale):
-            return self.by_user.value.astype(np.float64)
+            return np.asarray(self.by_user.value, np.float64)
         return self.scale.values[self.by_user.level]
 
     def select(self, positions: Any) -> Ratings:
@@ -174,8 +181,12 @@ class Ratings:
         )
         return Ratings.of_rows(self.users, self.items, self.scale, kept)
 
-    def to_frame(self, backend: Any = "pandas") -> Any:
-        """A frame of columns user, item, rating (labels where the scale has them), by user."""
+    def to_frame(self, backend: Backend | None = None) -> Any:
+        """A frame of columns user, item, rating (labels where the scale has them), by user.
+
+        `backend` is "pandas", "polars" or "pyarrow", or None for the first of them installed. Ids
+        of several kinds become text in the latter two.
+        """
         labels = getattr(self.scale, "labels", None)
         ratings = [labels[level] for level in self.levels] if labels else self.values
         columns = {
@@ -183,7 +194,7 @@ class Ratings:
             "item": [self.items[code] for code in self.item_codes],
             "rating": ratings,
         }
-        return nw.from_dict(columns, backend=backend).to_native()
+        return frame_of(columns, backend)
 
     def __repr__(self) -> str:
         pairs = self.n_users * self.n_items
@@ -204,31 +215,34 @@ def _scale_for(column: Column, scale: ScaleLike, beside: dict[str, Any]) -> Scal
             raise RatingsError(f"scale must be levels or 'continuous', not {scale!r}")
         return ContinuousScale.of(finite_numbers(column, **beside))
     if scale is not None:
+        if not isinstance(scale, Iterable):
+            raise RatingsError(
+                f"scale={scale!r}: need all levels from lowest to highest, as in "
+                "scale=[1, 2, 3, 4, 5], or 'continuous'"
+            )
         return RatingScale(scale)
     finite_numbers(column, **beside)
     return RatingScale.infer(column)
 
 
-def _measured(
-    column: Column, scale: Scale, beside: dict[str, Any]
-) -> tuple[Levels, NDArray[np.float32]]:
+def _measured(column: Column, scale: Scale, beside: dict[str, Any]) -> tuple[Levels, NDArray[Any]]:
     """The level and the value of each rating, the latter only on a continuous scale."""
     if isinstance(scale, RatingScale):
         return scale.codes(column, **beside), np.empty(0, np.float32)
-    value = finite_numbers(column, **beside).astype(np.float32)
+    value = finite_numbers(column, **beside)
     return np.zeros(len(value), np.uint8), value
 
 
 def _pair_means(
-    level: Levels, value: NDArray[np.float32], repeats: NDArray[np.bool_], scale: Scale
-) -> tuple[Levels, NDArray[np.float32]]:
+    level: Levels, value: NDArray[Any], repeats: NDArray[np.bool_], scale: Scale
+) -> tuple[Levels, NDArray[Any]]:
     """Each rating replaced by the mean over its (user, item) pair."""
     pair = np.cumsum(~repeats) - 1
     numbers = scale.values[level] if isinstance(scale, RatingScale) else value
     mean = (np.bincount(pair, numbers) / np.bincount(pair))[pair]
     if isinstance(scale, RatingScale):
         return scale.nearest(mean), value
-    return level, mean.astype(np.float32)
+    return level, mean
 
 
 def _repeated(order: NDArray[Any], repeats: NDArray[np.bool_], beside: dict[str, Any]) -> str:

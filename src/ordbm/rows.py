@@ -14,14 +14,15 @@ LONGEST_INT32 = 2**31 - 1
 class Rows(NamedTuple):
     """Ratings of R rows in compressed form; row r owns positions start[r] to start[r + 1].
 
-    Discrete scales leave `value` empty; continuous ones leave `level` zero. `twin` is the position
-    of the same rating in the other orientation.
+    Discrete scales leave `value` empty; continuous ones leave `level` zero. Values as given are
+    float64, for they may be large and close together; once standardised, float32. `twin` is the
+    position of the same rating in the other orientation.
     """
 
     start: NDArray[np.int64]  # (R + 1,)
     column: NDArray[np.int32]  # (N,), increasing within a row
     level: NDArray[np.uint8]  # (N,)
-    value: NDArray[np.float32]  # (N,) or (0,)
+    value: NDArray[Any]  # (N,) float64, or float32 if standardised; (0,) float32 with levels
     twin: NDArray[Any]  # (N,) int32, or int64 from 2**31 ratings on
 
     @property

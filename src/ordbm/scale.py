@@ -14,6 +14,8 @@ from ordbm.ids import Column, plain_column
 
 MOST_INFERRED_LEVELS = 100
 MOST_LEVELS = 255  # a level is a uint8, and one code is left for "absent"
+LARGEST = 1e150  # sums of squares of larger numbers would overflow
+SAME = 1e-12  # relative: numbers no further apart are one, as 0.1 + 0.2 and 0.3
 ROUNDING = 1e-6  # relative: ratings stored as float32 still find their level
 
 Levels = NDArray[np.uint8]
@@ -53,7 +55,7 @@ class RatingScale:
     edges: Values | None
 
     def __init__(self, levels: Iterable[float] | Iterable[str]) -> None:
-        given = list(levels)
+        given = list(plain_column(levels, "levels"))
         if given and all(isinstance(level, str) for level in given):
             self._set(np.arange(1.0, len(given) + 1), labels=tuple(str(level) for level in given))
         else:
@@ -77,7 +79,7 @@ class RatingScale:
 
         The number of a level is the middle of its bin.
         """
-        found = finite_numbers(list(edges), "edges")
+        found = finite_numbers(edges, "edges")
         if len(found) < 2 or not np.all(np.diff(found) > 0):
             raise RatingsError("bin edges must be at least two and strictly increasing")
         scale = cls.__new__(cls)
@@ -94,7 +96,10 @@ class RatingScale:
             )
         repeated = len(set(labels)) < len(labels) if labels else np.any(np.diff(values) <= 0)
         if repeated:
-            raise RatingsError(f"the levels of a scale must be distinct, got {listed(values)}")
+            raise RatingsError(
+                f"the levels of a scale must be distinct, got {listed(labels or values)}; leave "
+                "out those that repeat"
+            )
         values.flags.writeable = False
         self.values, self.labels, self.edges = values, labels, edges
 
@@ -151,7 +156,7 @@ class RatingScale:
     def nearest(self, numbers: Values) -> Levels:
         """The level whose number is nearest to each of `numbers`; from halfway on, the higher."""
         middles = (self.values[:-1] + self.values[1:]) / 2
-        slack = 1e-9 * _magnitude(self.values)
+        slack = min(1e-9 * _magnitude(self.values), ROUNDING * self._closest)
         return np.searchsorted(middles, numbers + slack, side="right").astype(np.uint8)
 
     def _found(self, column: Column, beside: dict[str, Any]) -> NDArray[np.int16]:
@@ -179,24 +184,35 @@ class RatingScale:
 
     @property
     def _tolerance(self) -> float:
-        gaps = np.diff(self.values)
-        closest = gaps.min() / 4 if len(gaps) else np.inf
-        return float(min(ROUNDING * _magnitude(self.values), closest))
+        return min(ROUNDING * _magnitude(self.values), self._closest / 4)
+
+    @property
+    def _closest(self) -> float:
+        """The distance of the two closest levels."""
+        return float(np.diff(self.values).min(initial=np.inf))
 
 
 def finite_numbers(values: Any, name: str = "ratings", **beside: Any) -> Values:
-    """`values` as float64, or an error naming the rows that are text, missing or infinite."""
+    """`values` as float64, or an error naming the rows that are text, missing or too large."""
     column = plain_column(values, name)
     if not len(column):
         raise RatingsError(f"no {name}: need at least one")
     numbers = _as_float(column)
     if numbers is None:
         raise RatingsError(_not_numbers(column, name, beside))
+    cells = {**beside, _singular(name): column}
     bad = ~np.isfinite(numbers)
     if bad.any():
         raise RatingsError(
-            f"{name} must be finite numbers: {offending_rows(bad, **beside, rating=column)}; "
-            "correct or drop these rows"
+            f"{name} must be finite numbers: {offending_rows(bad, **cells)}; correct or drop "
+            "these rows"
+        )
+    large = np.abs(numbers) > LARGEST
+    if large.any():
+        raise RatingsError(
+            f"{name} beyond {LARGEST:g} are too large, their deviation would overflow: "
+            f"{offending_rows(large, **cells)}; correct these rows, or divide all {name} by one "
+            "number"
         )
     return numbers
 
@@ -234,15 +250,21 @@ def _number(value: Any) -> float:
 
 def _not_numbers(column: Column, name: str, beside: dict[str, Any]) -> str:
     bad = [row for row in range(len(column)) if _as_float([column[row]]) is None]
-    where = offending_rows(bad, **beside, rating=column)
+    where = offending_rows(bad, **beside, **{_singular(name): column})
     if not all(isinstance(column[row], str) for row in bad):
         return f"{name} must be real numbers: {where}; correct or drop these rows"
     if all(_reads_as_number(column[row]) for row in bad):
         return f"{name} are text, not numbers: {where}; convert them with float() first"
+    if name != "ratings":
+        return f"{name} are text, not numbers: {where}; give numbers only"
     return (
         f"{name} are text, not numbers: {where}; if they are labels, give them from lowest to "
         'highest, as in scale=["poor", "fair", "good"]'
     )
+
+
+def _singular(name: str) -> str:
+    return name.removesuffix("s")
 
 
 def _reads_as_number(text: str) -> bool:
@@ -263,7 +285,7 @@ def _is_boolean(values: Any) -> bool:
 def _distinct(numbers: Values) -> Values:
     """The distinct numbers in increasing order, those apart by rounding alone taken as one."""
     found = np.unique(numbers)
-    apart = np.diff(found, prepend=-np.inf) > 1e-9 * _magnitude(found)
+    apart = np.diff(found, prepend=-np.inf) > SAME * _magnitude(found)
     distinct: Values = found[apart]
     return distinct
 

@@ -36,16 +36,20 @@ class Settings:
         for name, known in (("features", FeatureKind), ("sides", Sides)):
             _check(name, getattr(self, name), get_args(known))
         _check("dtype", self.dtype, ("float32", "float64"))
-        for name in ("item_links", "user_links", "epochs", "seed", "link_support"):
+        for name in ("item_links", "user_links", "epochs", "seed"):
             check_count(name, getattr(self, name))
+        if self.seed >= 2**62:
+            raise SettingsError(f"seed={self.seed!r}: must be below 2**62")
+        check_count("link_support", self.link_support, least=2)
         for size in self.hidden_sizes:
             check_count("hidden", size)
         for name in ("patience", "threads"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), least=1)
-        shrinkage: Any = self.link_shrinkage
-        if not isinstance(shrinkage, Real) or not float(shrinkage) >= 0:
-            raise SettingsError(f"link_shrinkage={shrinkage!r}: must be a number, 0 or more")
+        for name in ("link_shrinkage", "link_budget"):
+            value: Any = getattr(self, name)
+            if not isinstance(value, Real) or not float(value) >= 0:
+                raise SettingsError(f"{name}={value!r}: must be a number, 0 or more")
 
     @property
     def hidden_sizes(self) -> tuple[int, int]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from numbers import Real
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.errors import SettingsError
 from ordbm.ratings import Ratings
+from ordbm.settings import check_count
 
 
 def hold_out(
@@ -22,8 +24,9 @@ def hold_out(
 
     `by="item"` does the same for each item, `by="rating"` for all ratings at once.
     """
-    if not 0 <= fraction <= 1:
-        raise SettingsError(f"fraction must be between 0 and 1, not {fraction}")
+    share: Any = fraction
+    if not isinstance(share, Real) or not 0 <= float(share) <= 1:
+        raise SettingsError(f"fraction must be a number between 0 and 1, not {fraction!r}")
     owner = _owners(ratings, by)
     n_test = np.round(fraction * np.bincount(owner)).astype(np.int64)
     return _parts(ratings, _random_rank(owner, seed) < n_test[owner])
@@ -31,14 +34,15 @@ def hold_out(
 
 def given_n(ratings: Ratings, n: int, seed: int = 0) -> tuple[Ratings, Ratings]:
     """(train, test): n of each user's ratings (all, if there are fewer) stay in train."""
-    if n < 0:
-        raise SettingsError(f"n must not be negative, not {n}")
+    check_count("n", n)
     return _parts(ratings, _random_rank(ratings.user_codes, seed) >= n)
 
 
 def k_fold(ratings: Ratings, folds: int = 5, seed: int = 0) -> Iterator[tuple[Ratings, Ratings]]:
     """Each (train, test) of `folds`: every rating is in one test part, every user spread evenly."""
-    if not 2 <= folds <= len(ratings):
+    check_count("folds", folds, least=2)
+    check_count("seed", seed)
+    if folds > len(ratings):
         raise SettingsError(f"folds must be between 2 and {len(ratings):,}, not {folds}")
     owner = ratings.user_codes
     random = np.random.default_rng([seed, 1])
@@ -64,6 +68,7 @@ def _owners(ratings: Ratings, by: str) -> NDArray[np.int32]:
 
 def _random_rank(owner: NDArray[np.int32], seed: int) -> NDArray[np.int64]:
     """The place of each rating among its owner's in a random order."""
+    check_count("seed", seed)
     draw = np.random.default_rng(seed).random(len(owner))
     order = np.lexsort((draw, owner))
     count = np.bincount(owner)

@@ -25,7 +25,8 @@ POINTS_AT_ONCE = 4_000_000
 REACH = 10.0  # deviations beyond all means of a mixture that quadrature covers
 SPACING = 0.5  # of its points; the error of the sum over a normal density is then below 1e-30
 PIECE_POINTS = 12  # Gauss points in a piece of a level's cell
-MOST_PIECES = 500  # of width one, unless that makes more than this
+PIECE = 2.5  # deviations wide, unless that makes more than MOST_PIECES
+MOST_PIECES = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,10 +134,40 @@ def predicted(
 
 
 def level_cells(scale: RatingScale, standard: Standard) -> Numbers:
-    """Edges between levels in standard units, outermost at infinity: (n + 1,)."""
+    """Edges between levels in standard units, outermost at infinity: (n + 1,).
+
+    Half-way between levels, or where the bins of a binned scale end.
+    """
     values = scale.values
-    between = (values[1:] + values[:-1]) / 2
+    between = (values[1:] + values[:-1]) / 2 if scale.edges is None else scale.edges[1:-1]
     return np.concatenate([[-np.inf], (between - standard.mean) / standard.deviation, [np.inf]])
+
+
+class CellPoints(NamedTuple):
+    """Quadrature points that know which level's cell they are in."""
+
+    point: Numbers
+    log_weight: Numbers
+    cell: NDArray[np.int64]
+
+
+def cell_points(edges: Numbers) -> CellPoints:
+    """Gauss-Legendre points in pieces of the cells; open cells reach REACH deviations out."""
+    inner = edges[1:-1] if len(edges) > 2 else np.zeros(1)
+    ends = np.concatenate([[inner[0] - REACH], inner, [inner[-1] + REACH]])
+    width = max(PIECE, (ends[-1] - ends[0]) / MOST_PIECES)
+    pieces = np.concatenate(
+        [
+            np.linspace(low, high, int(np.ceil((high - low) / width)) + 1)[:-1]
+            for low, high in pairwise(ends)
+        ]
+        + [ends[-1:]]
+    )
+    node, weight = np.polynomial.legendre.leggauss(PIECE_POINTS)
+    half = np.diff(pieces)[:, None] / 2
+    point = (pieces[:-1, None] + half * (1 + node)).ravel()
+    cell = np.searchsorted(edges[1:-1], point, side="right")
+    return CellPoints(point, np.log(half * weight).ravel(), cell)
 
 
 def _part(
@@ -205,26 +236,13 @@ def _moments(evidence: Evidence) -> _Quadrature:
 
 
 def _cell_masses(evidence: Evidence, edges: Numbers) -> _Quadrature:
-    """Mass of the exact density in each level's cell, (pairs, n), by Gauss-Legendre quadrature."""
-    inner = edges[1:-1] if len(edges) > 2 else np.zeros(1)
-    ends = np.concatenate([[inner[0] - REACH], inner, [inner[-1] + REACH]])
-    width = max(1.0, (ends[-1] - ends[0]) / MOST_PIECES)
-    pieces = np.concatenate(
-        [
-            np.linspace(low, high, int(np.ceil((high - low) / width)) + 1)[:-1]
-            for low, high in pairwise(ends)
-        ]
-        + [ends[-1:]]
-    )
-    node, weight = np.polynomial.legendre.leggauss(PIECE_POINTS)
-    half = np.diff(pieces)[:, None] / 2
-    points = (pieces[:-1, None] + half * (1 + node)).ravel()
-    log_weight = np.log(half * weight).ravel()
-    cell = np.searchsorted(edges[1:-1], points, side="right")
+    """Mass of the exact density in each level's cell, (pairs, n)."""
+    points = cell_points(edges)
 
     def solve(users: Codes, items: Codes) -> Numbers:
-        grid = np.broadcast_to(points, (len(users), len(points)))
-        mass = softmax(evidence.pair_log_densities(users, items, grid) + log_weight)
-        return np.stack([mass[:, cell == level].sum(axis=1) for level in range(len(edges) - 1)], 1)
+        grid = np.broadcast_to(points.point, (len(users), len(points.point)))
+        mass = softmax(evidence.pair_log_densities(users, items, grid) + points.log_weight)
+        levels = range(len(edges) - 1)
+        return np.stack([mass[:, points.cell == level].sum(axis=1) for level in levels], axis=1)
 
-    return _Quadrature(len(points), solve)
+    return _Quadrature(len(points.point), solve)

@@ -7,7 +7,8 @@ With the hidden units summed out, a configuration s of the asked ratings has log
 
 All configurations are enumerated when they are few; otherwise hidden units and ratings are drawn in
 turn (Gibbs). Both give weighted configurations, so every question is asked the same way. A Gaussian
-rating is enumerated on points around its mean.
+machine on a scale of levels is integrated over the levels' cells; on a continuous scale points
+around the mean give exact moments, and draws give the probability of events.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
 from ordbm.errors import SettingsError
+from ordbm.inference.distribution import cell_points
 from ordbm.inference.evidence import Evidence
 from ordbm.machine import Array, Side
 from ordbm.neighbours import Links
@@ -39,12 +41,16 @@ class JointDistribution:
     """Weighted configurations of the asked ratings.
 
     `values` (configurations, pairs) are the ratings in each configuration, `weight` its probability
-    (one over their number if they are draws).
+    (one over their number if they are draws); `exact` says whether all were enumerated.
     """
 
     values: Numbers
     weight: Numbers
     exact: bool
+
+    def __repr__(self) -> str:
+        how = "enumerated" if self.exact else "drawn"
+        return f"JointDistribution({self.values.shape[1]} ratings, {len(self.values):,} {how})"
 
     def mean(self) -> Numbers:
         """Expected rating of each pair."""
@@ -95,12 +101,14 @@ def joint_levels(
     users: Codes,
     items: Codes,
     *,
+    edges: Numbers | None = None,
     limit: int = ENUMERATED,
     draws: int = 20_000,
     seed: int = 0,
 ) -> tuple[Numbers, Numbers, bool]:
-    """(configurations, weights, exact): ratings in the machine's unit, level numbers if discrete.
+    """(configurations, weights, exact): level numbers, or ratings in a Gaussian machine's unit.
 
+    With `edges`, the cells of levels in that unit, a Gaussian machine answers in level numbers too.
     Enumerates up to `limit` configurations; beyond, draws `draws` configurations. Negative codes
     stand for the unknown, each number for somebody else.
     """
@@ -113,9 +121,7 @@ def joint_levels(
         return np.zeros((1, 0)), np.ones(1), True
     question = _question(evidence, users, items)
     if evidence.machine.features.is_gaussian:
-        if len(GAUSSIAN_POINTS) ** len(pairs) <= limit:
-            return *_enumerated_gaussian(question), True
-        return *_drawn_gaussian(question, draws, seed), False
+        return _gaussian(question, edges, limit, draws, seed)
     if question.potential.shape[1] ** len(pairs) <= limit:
         config, weight = _enumerated(question)
         return config.T.astype(np.float64), weight, True
@@ -223,16 +229,46 @@ def _enumerated(question: Question) -> tuple[NDArray[np.int64], Numbers]:
     return config, np.exp(score - logsumexp(score))
 
 
-def _enumerated_gaussian(question: Question) -> tuple[Numbers, Numbers]:
-    """The same with points around the mean-field mean as the states of each rating."""
+def _gaussian(
+    question: Question, edges: Numbers | None, limit: int, draws: int, seed: int
+) -> tuple[Numbers, Numbers, bool]:
+    n_pairs = len(question.potential)
+    precision = _precision(question)
+    if edges is None:
+        if len(GAUSSIAN_POINTS) ** n_pairs <= limit:
+            state = _centre(question, precision)[:, None] + GAUSSIAN_POINTS
+            config, weight = _at_states(question, state, np.zeros(len(GAUSSIAN_POINTS)))
+            return np.take_along_axis(state, config, axis=1).T, weight, True
+        return *_drawn_gaussian(question, precision, draws, seed), False
+    points = cell_points(edges)
+    if len(points.point) ** n_pairs > limit:
+        values, weight = _drawn_gaussian(question, precision, draws, seed)
+        return np.searchsorted(edges[1:-1], values, side="right").astype(float), weight, False
+    state = np.tile(points.point, (n_pairs, 1))
+    config, weight = _at_states(question, state, points.log_weight)
+    n_levels = len(edges) - 1
+    cell = np.ravel_multi_index(tuple(points.cell[config]), (n_levels,) * n_pairs)
+    whole = np.bincount(cell, weight, n_levels**n_pairs).astype(np.float64)
+    level = np.indices((n_levels,) * n_pairs).reshape(n_pairs, -1)
+    return level.T.astype(np.float64), whole, True
+
+
+def _centre(question: Question, precision: Numbers) -> Numbers:
+    """Mean-field means of the asked ratings, (Q,)."""
     slope = question.potential[:, 0].copy()
     for group in question.groups:
         slope[group.pairs] += group.coupling[:, 0] @ expit(group.hidden_input)
-    centre = np.linalg.solve(_precision(question), slope)
-    state = centre[:, None] + GAUSSIAN_POINTS
-    config, weight = _enumerated(
+    centre: Numbers = np.linalg.solve(precision, slope).astype(np.float64)
+    return centre
+
+
+def _at_states(
+    question: Question, state: Numbers, log_weight: Numbers
+) -> tuple[NDArray[np.int64], Numbers]:
+    """All configurations of Gaussian ratings at weighted states (Q, S), and their probability."""
+    return _enumerated(
         Question(
-            question.potential * state - 0.5 * state**2,
+            question.potential * state - 0.5 * state**2 + log_weight,
             [
                 group._replace(coupling=group.coupling * state[group.pairs][:, :, None])
                 for group in question.groups
@@ -243,7 +279,6 @@ def _enumerated_gaussian(question: Question) -> tuple[Numbers, Numbers]:
             ],
         )
     )
-    return np.take_along_axis(state, config, axis=1).T, weight
 
 
 def _drawn(question: Question, draws: int, seed: int) -> tuple[Numbers, Numbers]:
@@ -304,11 +339,12 @@ def _precision(question: Question) -> Numbers:
     return precision
 
 
-def _drawn_gaussian(question: Question, draws: int, seed: int) -> tuple[Numbers, Numbers]:
+def _drawn_gaussian(
+    question: Question, precision: Numbers, draws: int, seed: int
+) -> tuple[Numbers, Numbers]:
     """Gibbs over real ratings, jointly normal given the hidden units."""
     rng = np.random.default_rng(seed)
     slope = question.potential[:, 0]
-    precision = _precision(question)
     chol = np.linalg.cholesky(np.linalg.inv(precision))
     chains = min(CHAINS, draws)
     value = np.tile(slope, (chains, 1))

@@ -11,7 +11,7 @@ the observed level r multiplies the row's weight by
     prod_k (1 - p_k) + p_k e^(W[i, s, k] - W[i, r, k])
 
 and P(h_k = 1 | s, others) is the second term's share. The exponentials belong to a column, not to a
-rating, and no term can overflow or cancel.
+rating, and no term can cancel.
 """
 
 import math

@@ -6,8 +6,6 @@ from ordbm.kernels.numerics import fast_exp, fast_log, sigmoid
 from ordbm.kernels.options import KERNEL
 from ordbm.kernels.vector import add_level_rows
 
-NOTHING = 255  # the level of a rating that is not there
-
 
 @njit(**KERNEL)
 def row_input(first, last, column, level, value, hidden_bias, coupling, total, out):
@@ -50,21 +48,16 @@ def softplus(z):
 
 
 @njit(**KERNEL)
-def add_softplus_scores(x, weights, own, scores):
-    """scores[s] += sum_k softplus(x_k - W[own, k] + W[s, k]): hidden units summed out (A.1).
+def add_softplus_scores(x, weights, scores):
+    """scores[s] += sum_k softplus(x_k + W[s, k]): hidden units summed out (A.1).
 
-    `weights` is the column's coupling, (n, d); if `own` is NOTHING, nothing is left out.
+    `weights` is the column's coupling, (n, d); `x` is without the column's own rating.
     """
     for s in range(weights.shape[0]):
         total = scores.dtype.type(0)
         at_level = weights[s]
-        if own == NOTHING:
-            for k in range(x.size):
-                total += softplus(x[k] + at_level[k])
-        else:
-            at_own = weights[own]
-            for k in range(x.size):
-                total += softplus(x[k] - at_own[k] + at_level[k])
+        for k in range(x.size):
+            total += softplus(x[k] + at_level[k])
         scores[s] += total
 
 

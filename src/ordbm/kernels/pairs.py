@@ -2,7 +2,7 @@
 
 from numba import njit
 
-from ordbm.kernels.hidden import NOTHING, add_mean_scores, add_softplus_scores, softplus
+from ordbm.kernels.hidden import add_mean_scores, add_softplus_scores, softplus
 from ordbm.kernels.links import add_link_scores, mark_row
 from ordbm.kernels.numerics import sigmoid, stream
 from ordbm.kernels.options import KERNEL
@@ -81,7 +81,7 @@ def pair_scores(
             for k in range(d):
                 x[k] -= amount * at_own[k]
         if how == EXACT and not gaussian:
-            add_softplus_scores(x, weights, NOTHING, score)
+            add_softplus_scores(x, weights, score)
         else:
             for k in range(d):
                 hidden[k] = sigmoid(x[k])

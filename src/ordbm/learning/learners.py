@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from numbers import Real
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -53,6 +54,14 @@ class Learner:
     other_side: OtherSide  # how the side at rest enters, if there are two
 
     def __post_init__(self) -> None:
+        for name in ("rate", "decay", "momentum", "per_row", "spread", "column_ratings", *_PRIORS):
+            if not isinstance(getattr(self, name), Real):
+                raise SettingsError(f"{name}={getattr(self, name)!r}: must be a number")
+        if self.other_side not in get_args(OtherSide):
+            raise SettingsError(
+                f"other_side={self.other_side!r} is not known: use one of "
+                f"{', '.join(get_args(OtherSide))}"
+            )
         for name in ("rate", "decay"):
             if not getattr(self, name) > 0:
                 raise SettingsError(f"{name}={getattr(self, name)!r}: must be above 0")
@@ -123,14 +132,6 @@ class PseudoLikelihood(Learner):
     leave_out: bool = True
     other_side: OtherSide = "exact"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.leave_out and self.other_side == "exact":
-            raise SettingsError(
-                "leave_out=False lets a rating be evidence about itself on one side only: use it "
-                "with other_side='mean_field_with_own'"
-            )
-
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastiveDivergence(Learner):
@@ -175,11 +176,11 @@ LEARNERS: dict[str, Learner] = {
 }
 
 
-def learner_of(learner: str | Learner) -> Learner:
+def learner_of(learner: Any) -> Learner:
     """A learner by its name, or as it is."""
     if isinstance(learner, Learner):
         return learner
-    if learner not in LEARNERS:
+    if not isinstance(learner, str) or learner not in LEARNERS:
         raise SettingsError(
             f"learner={learner!r} is not known: use one of {', '.join(LEARNERS)}, or a learner "
             "object"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ordbm.errors import DivergedError
 from ordbm.learning.trainer import Trainer
 from ordbm.machine import Array, Machine
 
@@ -38,7 +39,8 @@ def train(
     """Run up to `epochs` epochs; with `validate`, keep the best parameters by log-loss.
 
     Stops when `patience` epochs in a row brought no better log-loss. A callback that returns True
-    stops the training too.
+    stops the training too. Parameters that are no longer numbers end it with the best epoch, or, if
+    there is none, with a `DivergedError`.
     """
     records: list[EpochRecord] = []
     best = np.inf
@@ -48,7 +50,14 @@ def train(
         started = time.perf_counter()
         objective = trainer.epoch(epoch)
         seconds = time.perf_counter() - started
-        found = validate(trainer.machine) if validate else {}
+        found = validate(trainer.machine) if validate and np.isfinite(objective) else {}
+        if not np.isfinite([objective, *found.values()]).all():
+            if kept:
+                break  # the best epoch is still at hand
+            raise DivergedError(
+                f"the parameters diverged in epoch {epoch + 1}: lower the learner's rate, or give "
+                "it larger precisions"
+            )
         record = EpochRecord(epoch + 1, epochs, objective, seconds, found)
         records.append(record)
         if found and found["log_loss"] < best:

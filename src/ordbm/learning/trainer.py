@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ordbm.errors import SettingsError
 from ordbm.kernels.structures import Tables
 from ordbm.learning.learners import Learner, PseudoLikelihood
 from ordbm.learning.side import SideTraining
@@ -31,6 +32,12 @@ class Trainer:
             smoothing.astype(machine.dtype), machine.features.pair.astype(machine.dtype)
         )
         joint = None not in machine.sides
+        kept_in = isinstance(learner, PseudoLikelihood) and not learner.leave_out
+        if joint and kept_in and learner.other_side == "exact" and machine.features.is_gaussian:
+            raise SettingsError(
+                "leave_out=False with two sides needs other_side='mean_field_with_own': a rating "
+                "would be evidence about itself on one side only"
+            )
         self.sides = [
             SideTraining(
                 side,

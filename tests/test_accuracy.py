@@ -1,0 +1,55 @@
+"""Every learner learns: held-out scores on the embedded ratings, within bands.
+
+The bands are wide on purpose: they are there to catch a learner that has stopped learning, not to
+praise one. All of them lie below the item averages' RMSE, which is computed beside them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ordbm
+from ordbm.evaluation import scores
+
+BANDS = {  # settings, most RMSE, most log-loss
+    "default": ({"hidden": 20, "item_links": 20, "epochs": 12}, 0.88, 1.74),
+    "paper": ({"preset": "paper", "epochs": 10}, 0.92, 1.86),
+    "cd": ({"learner": "cd", "hidden": 20, "item_links": 0, "epochs": 10}, 0.93, 1.86),
+    "categorical": ({"features": "categorical", "item_links": 0, "epochs": 12}, 0.92, 1.80),
+    "gaussian": ({"features": "gaussian", "hidden": 10, "item_links": 0, "epochs": 8}, 0.92, 2.1),
+    "item side": ({"sides": "item", "item_links": 0, "epochs": 12}, 0.92, 1.80),
+}
+
+
+@pytest.fixture(scope="module")
+def split():
+    return ordbm.hold_out(ordbm.load_dataset("movielens-small"), 0.2, seed=3)
+
+
+@pytest.fixture(scope="module")
+def item_rmse(split):
+    train, test = split
+    total = np.bincount(train.item_codes, train.values - train.values.mean(), train.n_items)
+    mean = total / (np.bincount(train.item_codes, minlength=train.n_items) + 3)
+    error = train.values.mean() + mean[test.item_codes] - test.values
+    return np.sqrt(np.mean(error**2))
+
+
+@pytest.mark.parametrize("name", BANDS)
+def test_learning(name, split, item_rmse):
+    settings, most_rmse, most_loss = BANDS[name]
+    train, test = split
+    model = ordbm.OrdinalBM(**settings).fit(train)
+    users = [test.users[code] for code in test.user_codes]
+    items = [test.items[code] for code in test.item_codes]
+    method = "mean_field" if name == "gaussian" else "exact"
+    found = scores(model.distribution(users, items, method), test)
+    assert found["rmse"] < min(most_rmse, item_rmse)
+    assert found["log_loss"] < most_loss
+
+
+def test_diverging_learning_is_an_error(split):
+    wild = ordbm.PseudoLikelihood(rate=1e6, momentum=0.99)
+    with pytest.raises(ordbm.errors.DivergedError, match="diverged in epoch"):
+        ordbm.OrdinalBM(learner=wild, item_links=0, hidden=5, epochs=30).fit(split[0])
