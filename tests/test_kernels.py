@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 import referee
 from ordbm.inference.evidence import Evidence, softmax
-from ordbm.kernels import vector
+from ordbm.kernels import stages, vector
 from ordbm.kernels.barrier import meet, new_barrier
 from ordbm.kernels.hidden import softplus
 from ordbm.kernels.numerics import (
@@ -86,17 +86,17 @@ def test_extremes_do_not_overflow(dtype):
 
 
 @njit
-def level_step(on, rest, weights, own, bias, work, gradient, context):
-    """The stages of one rating, as `level_conditionals` takes it through them."""
-    up, down, mean, product, scores = work
-    vector.clear(gradient)
-    vector.fill_level_exp(weights, up, down)
-    vector.level_terms(on, rest, down, up, own, mean, product)
-    safe = vector.log_products(product, scores)
+def level_step(row, level, on, rest, weights, bias, work, gradient, context):
+    """The stages of a tile of ratings, as `level_conditionals` takes it through them."""
+    up, down, mean, product, scores, safe = work
+    vector.fill(gradient, gradient.dtype.type(0))
+    stages.fill_level_exp(weights, up, down)
+    stages.level_terms(row, level, on, rest, down, up, mean, product)
+    all_safe = stages.log_products(product, scores, safe)
     ratios = scores.copy()
-    highest, share = vector.level_residual(scores, bias, own)
-    vector.spread_residual(scores, mean, on, own, gradient, context)
-    return safe, ratios, highest, share
+    gap, total = stages.level_residual(scores, bias, level)
+    stages.spread_residual(scores, mean, row, level, 0 * row, on, gradient, context)
+    return all_safe, ratios, gap - np.log(total)
 
 
 @njit
@@ -116,34 +116,41 @@ def test_level_vectors(n, d, dtype):
     rng = np.random.default_rng(n * 100 + d)
     close = {"rtol": 2e-5, "atol": 2e-6} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-13}
     weights = rng.normal(0, 0.5, (n, d)).astype(dtype)
-    on = rng.uniform(0.05, 0.95, d).astype(dtype)
+    on = rng.uniform(0.05, 0.95, (3, d)).astype(dtype)
     rest = 1 - on
     wide = padded(n, LEVELS)
     bias = np.full(wide, -1e30, dtype)
     bias[:n] = rng.normal(size=n)
-    own = int(rng.integers(n))
+    row = np.array([2, 0], np.int32)
+    level = rng.integers(n, size=2).astype(np.uint8)
     work = (
-        np.zeros((n, d), dtype), np.zeros((n, d), dtype), np.zeros((n, d), dtype),
-        np.ones((wide, LEVELS), dtype), np.zeros(wide, dtype),
+        np.zeros((n, d), dtype), np.zeros((n, d), dtype), np.zeros((2, n, d), dtype),
+        np.ones((2, wide, LEVELS), dtype), np.zeros((2, wide), dtype),
+        np.zeros((2, wide // LEVELS), np.uint8),
     )  # fmt: skip
-    gradient = np.full((n, d), 7, dtype)
-    context = np.zeros(d, dtype)
-    safe, ratios, highest, share = level_step(on, rest, weights, own, bias, work, gradient, context)
-    part = on * np.exp(weights - weights[own])
-    score = np.log(rest + part).sum(axis=1)
+    gradient = np.full((1, n, d), 7, dtype)
+    context = np.zeros((3, d), dtype)
+    safe, ratios, objective = level_step(
+        row, level, on, rest, weights, bias, work, gradient, context
+    )
     assert safe
-    np.testing.assert_allclose(ratios[:n], score, **close)
-    total = score + bias[:n]
-    np.testing.assert_allclose(highest, total.max(), **close)
-    np.testing.assert_allclose(share, np.exp(total - total.max()).sum(), **close)
-    residual = -np.exp(total) / np.exp(total).sum()
-    residual[own] += 1
-    np.testing.assert_allclose(work[4][:n], residual, **close)
-    asked = residual[:, None] * part / (rest + part)
-    np.testing.assert_allclose(context, asked.sum(axis=0), **close)
-    expected = asked.copy()
-    expected[own] -= asked.sum(axis=0)
-    np.testing.assert_allclose(gradient, expected, **close)
+    expected = np.zeros((n, d))
+    log_chance = 0.0
+    for t, (r, own) in enumerate(zip(row, level, strict=True)):
+        part = on[r] * np.exp(weights - weights[own])
+        score = np.log(rest[r] + part).sum(axis=1)
+        np.testing.assert_allclose(ratios[t, :n], score, **close)
+        chance = np.exp(score + bias[:n])
+        chance /= chance.sum()
+        log_chance += np.log(chance[own])
+        residual = (np.arange(n) == own) - chance
+        np.testing.assert_allclose(work[4][t, :n], residual, **close)
+        asked = residual[:, None] * part / (rest[r] + part)
+        np.testing.assert_allclose(context[r], asked.sum(axis=0), **close)
+        expected += asked
+        expected[own] -= asked.sum(axis=0)
+    np.testing.assert_allclose(objective, log_chance, **close)
+    np.testing.assert_allclose(gradient[0], expected, **close)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -20,22 +20,21 @@ from numba import njit
 
 from ordbm.kernels.numerics import sigmoid
 from ordbm.kernels.options import KERNEL
-from ordbm.kernels.vector import (
+from ordbm.kernels.stages import (
     add_levels,
-    add_residual,
-    clear,
+    add_to_levels,
     fill_level_exp,
     level_residual,
     level_terms,
     log_products,
-    prefetch,
     spread_residual,
     store_levels,
 )
+from ordbm.kernels.structures import LEVELS
+from ordbm.kernels.vector import fill, prefetch
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 TILE = 16  # ratings taken through each stage together, so that the processor can overlap them
-_AHEAD = 16  # how many ratings before its turn the scores of a rating are fetched
 _NOWHERE = -1e30  # the potential of levels that only fill a vector
 
 
@@ -58,14 +57,16 @@ def level_conditionals(
     log P(s) = b[s] + beta[i, s] + J(s) + other(s) + sum_k log(ratio to the observed level) - log Z
     """
     n = level_bias.size
+    one = level_bias.dtype.type(1)
     columns = plan.column[plan.first_column[block] : plan.first_column[block + 1]]
     column_entry = plan.column_entry[plan.first_column[block] : plan.first_column[block + 1]]
-    entry_position = plan.entry_position[plan.first_entry[block] : plan.first_entry[block + 1]]
-    entry_row = plan.entry_row[plan.first_entry[block] : plan.first_entry[block + 1]]
+    entries = slice(plan.first_entry[block], plan.first_entry[block + 1])
+    entry_position = plan.entry_position[entries]
+    entry_twin = plan.entry_twin[entries]
+    entry_row = plan.entry_row[entries]
+    entry_level = plan.entry_level[entries]
     begin = column_entry[first_place]
     end = column_entry[last_place] if last_place < columns.size else entry_position.size
-    tile_place = room.tile_place
-    tile_own = room.tile_own
     bias = room.level_bias
     bias[:] = _NOWHERE
     for s in range(n):
@@ -74,71 +75,71 @@ def level_conditionals(
     place = first_place - 1
     next_begin = begin
     for tile_begin in range(begin, end, TILE):
-        count = min(TILE, end - tile_begin)
-        for t in range(count):
-            q = tile_begin + t
-            if q == next_begin:
+        tile_end = min(tile_begin + TILE, end)
+        count = tile_end - tile_begin
+        even = count + count % 2
+        position = entry_position[tile_begin:tile_end]
+        twin = entry_twin[tile_begin:tile_end]
+        row = entry_row[tile_begin:tile_end]
+        level = entry_level[tile_begin:tile_end]
+        tile_place = room.tile_place[:count]
+        tile_column = room.tile_column[:count]
+        tile_slot = room.tile_slot[:count]
+        scores = room.scores[:count]
+        mean = room.mean[:count]
+        product = room.product[:count]
+        for q in range(tile_end, min(tile_end + TILE, end)):
+            if own_scores.shape[0]:
+                prefetch(own_scores, entry_position[q])
+            if other_scores.shape[0]:
+                prefetch(other_scores, entry_twin[q])
+        # Each stage is a loop of its own: the processor overlaps the ratings of a short loop.
+        fill(product, one)
+        t = 0
+        while t < count:
+            if tile_begin + t == next_begin:
                 place += 1
                 next_begin = column_entry[place + 1] if place + 1 < columns.size else end
-                clear(scratch.coupling_gradient[place])
+                fill(scratch.coupling_gradient[place], one * 0)
                 scratch.bias_gradient[place] = 0
                 fill_level_exp(side.coupling[columns[place]], room.up, room.down)
-            later = entry_position[min(q + 2 * _AHEAD, end - 1)]
-            prefetch(rows.twin, later)
-            prefetch(rows.level, later)
-            later = entry_position[min(q + _AHEAD, end - 1)]
-            if own_scores.shape[0]:
-                prefetch(own_scores, later)
-            if other_scores.shape[0]:
-                prefetch(other_scores, rows.twin[later])
-            r = entry_row[q]
-            tile_place[t] = place
-            tile_own[t] = rows.level[entry_position[q]]
+            stop = min(count, next_begin - tile_begin)
             level_terms(
-                scratch.hidden_on[r], scratch.hidden_off[r], room.down, room.up, tile_own[t],
-                room.mean[t], room.product[t],
+                row[t:stop], level[t:stop], scratch.hidden_on, scratch.hidden_off, room.down,
+                room.up, mean[t:stop], product[t:stop],
             )  # fmt: skip
-        # Each stage is a loop of its own: the processor overlaps the ratings of a short loop.
-        for t in range(count):
-            if not log_products(room.product[t], room.scores[t]):
-                weights = side.coupling[columns[tile_place[t]]]
-                r = entry_row[tile_begin + t]
+            for u in range(t, stop):
+                tile_place[u] = place
+                tile_column[u] = columns[place]
+            t = stop
+        if not log_products(room.product[:even], room.scores[:even], room.safe[:even]):
+            for t in range(count):
+                weights = side.coupling[tile_column[t]]
                 for s in range(n):
-                    room.scores[t, s] = log_ratio(
-                        scratch.hidden_on[r], scratch.hidden_off[r], weights[s],
-                        weights[tile_own[t]],
-                    )  # fmt: skip
-        for t in range(count):
-            position = entry_position[tile_begin + t]
-            column = columns[tile_place[t]]
-            scores = room.scores[t]
-            if side.rating_bias.size:
-                add_levels(side.rating_bias[column], scores)
-            if links.neighbour.size:
-                shift = scratch.row_shift[entry_row[tile_begin + t]]
-                add_levels(scratch.link_score[position - shift], scores)
-            if own_scores.shape[0]:
-                store_levels(scores, own_scores[position])
-            if other_scores.shape[0]:
-                add_levels(other_scores[rows.twin[position]], scores)
-        total = 1.0
-        for t in range(count):
-            own = tile_own[t]
-            observed = room.scores[t, own] + bias[own]
-            highest, share = level_residual(room.scores[t], bias, own)
-            objective += observed - highest
-            total *= share
-        objective -= math.log(total)
-        for t in range(count):
-            r = entry_row[tile_begin + t]
-            add_residual(room.scores[t], scratch.bias_gradient[tile_place[t]])
-            spread_residual(
-                room.scores[t], room.mean[t], scratch.hidden_on[r], tile_own[t],
-                scratch.coupling_gradient[tile_place[t]], context[r],
-            )  # fmt: skip
-            if links.neighbour.size:
-                slot = entry_position[tile_begin + t] - scratch.row_shift[r]
-                store_levels(room.scores[t], scratch.residual[slot])
+                    if not (room.safe[t, s // LEVELS] >> (s % LEVELS)) & 1:
+                        scores[t, s] = log_ratio(
+                            scratch.hidden_on[row[t]], scratch.hidden_off[row[t]], weights[s],
+                            weights[level[t]],
+                        )  # fmt: skip
+        if side.rating_bias.size:
+            add_levels(tile_column, side.rating_bias, scores)
+        if links.neighbour.size:
+            for t in range(count):
+                tile_slot[t] = position[t] - scratch.row_shift[row[t]]
+            add_levels(tile_slot, scratch.link_score, scores)
+        if own_scores.shape[0]:
+            store_levels(scores, position, own_scores)
+        if other_scores.shape[0]:
+            add_levels(twin, other_scores, scores)
+        gap, total = level_residual(scores, bias, level)
+        objective += gap - math.log(total)
+        add_to_levels(scores, tile_place, scratch.bias_gradient)
+        spread_residual(
+            scores, mean, row, level, tile_place, scratch.hidden_on, scratch.coupling_gradient,
+            context,
+        )  # fmt: skip
+        if links.neighbour.size:
+            store_levels(scores, tile_slot, scratch.residual)
     return objective
 
 
@@ -186,7 +187,7 @@ def gaussian_conditionals(
             if own_scores.shape[0]:
                 own_scores[position, 0] = mean[0]
             if other_scores.shape[0]:
-                mean[0] += other_scores[rows.twin[position], 0]
+                mean[0] += other_scores[plan.entry_twin[base + q], 0]
             error = value - level_bias[0] - mean[0]
             objective -= 0.5 * error * error + _HALF_LOG_2PI
             scratch.bias_gradient[place, 0, 0] += error

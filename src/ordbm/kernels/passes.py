@@ -145,7 +145,9 @@ def step_columns(
         coupling_gradient = scratch.coupling_gradient[place - base]
         bias_gradient = scratch.bias_gradient[place - base]
         if not contrastive:
-            add_context(entry, entry_row, rows, scratch, coupling_gradient)
+            add_context(
+                entry, entry_row, plan.entry_level[first:last], rows, scratch, coupling_gradient
+            )
         count = column_count[column]
         share = side.hidden_bias.dtype.type((last - first) / count)
         rate = step_size(

@@ -7,7 +7,7 @@ the number of threads.
 from numba import njit
 
 from ordbm.kernels.options import KERNEL
-from ordbm.kernels.vector import add_scaled
+from ordbm.kernels.vector import add_context_rows, add_scaled
 
 
 @njit(**KERNEL)
@@ -29,12 +29,13 @@ def move_bias(w, v, gradient, smoothing, pull, momentum, rate):
 
 
 @njit(**KERNEL)
-def add_context(entry, entry_row, rows, scratch, coupling):
+def add_context(entry, entry_row, entry_level, rows, scratch, coupling):
     """d W[r_u] += v_u context_u for each of a column's entries: the rating as context of others."""
-    one = coupling.dtype.type(1)
-    for q in range(entry.size):
-        amount = rows.value[entry[q]] if rows.value.size else one
-        add_scaled(amount, scratch.context[entry_row[q]], coupling[rows.level[entry[q]]])
+    if rows.value.size:
+        for q in range(entry.size):
+            add_scaled(rows.value[entry[q]], scratch.context[entry_row[q]], coupling[0])
+    else:
+        add_context_rows(entry_row, entry_level, scratch.context, coupling)
 
 
 @njit(**KERNEL)

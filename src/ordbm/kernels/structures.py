@@ -42,7 +42,9 @@ class Plan(NamedTuple):
     row_slot: NDArray[np.int32]  # a row's first slot in its block
     first_entry: NDArray[np.int64]  # (blocks + 1,) into entry_*
     entry_row: NDArray[np.int32]  # (N,) the place of an entry's row in the block
+    entry_level: NDArray[np.uint8]  # (N,) its level
     entry_position: NDArray[np.signedinteger]  # (N,) int32, or int64 from 2**31 ratings on
+    entry_twin: NDArray[np.signedinteger]  # (N,) its position on the other side
     first_column: NDArray[np.int64]  # (blocks + 1,) into column, column_entry
     column: NDArray[np.int32]  # the columns that a block touches
     column_entry: NDArray[np.int32]  # the first entry of such a column in its block
@@ -81,7 +83,9 @@ class Room(NamedTuple):
     scores: Floats  # (tile, padded n)
     level_bias: Floats  # (padded n,)
     tile_place: NDArray[np.int64]  # (tile,)
-    tile_own: NDArray[np.int64]  # (tile,)
+    tile_column: NDArray[np.int64]  # (tile,)
+    tile_slot: NDArray[np.int64]  # (tile,)
+    safe: NDArray[np.uint8]  # (tile, padded n / LEVELS) which products are in range, by bits
     asked: Floats  # (d,)
     potential: Floats  # (n,)
     pull: Floats  # (B, n)

@@ -20,7 +20,7 @@ from ordbm.kernels.structures import Step
 
 OtherSide = Literal["exact", "mean_field_with_own", "sample"]
 
-FEWEST_BLOCKS = 12  # steps per epoch that each side takes at least
+FEWEST_BLOCKS = 8  # steps per epoch that each side takes at least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,7 @@ class PseudoLikelihood(Learner):
     link_precision: float = 1000.0
     link_curvature: float = 0.5
     block_rows: int | None = None
-    column_ratings: float = 20.0
+    column_ratings: float = 30.0
     spread: float = 0.02
     shared_potential: bool = True
     unit_smoothing: bool = True
