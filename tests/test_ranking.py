@@ -12,7 +12,7 @@ from ordbm.errors import SettingsError
 from ordbm.features import features
 from ordbm.inference.evidence import Evidence, softmax
 from ordbm.machine import Machine
-from ordbm.ranking import Catalogue, best, rated_by, similar_rows
+from ordbm.ranking import SIMILAR_SUPPORT, Catalogue, best, rated_by, similar_rows
 
 STARS = np.arange(1.0, 4.0)
 
@@ -184,7 +184,7 @@ def test_only_allowed_items_are_listed():
 def pearson(table, row, other):
     both = ~np.isnan(table[row]) & ~np.isnan(table[other])
     x, y = table[row, both], table[other, both]
-    if both.sum() < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+    if both.sum() < SIMILAR_SUPPORT or np.ptp(x) == 0 or np.ptp(y) == 0:
         return np.nan, both.sum()
     return np.corrcoef(x, y)[0, 1], both.sum()
 
