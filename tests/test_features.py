@@ -32,7 +32,7 @@ def test_left_out_features_vanish_everywhere() -> None:
 def test_every_level_table_is_reachable(n: int) -> None:
     """Ordinal and categorical machines are the same family: both tables have full rank."""
     for kind in ("ordinal", "categorical"):
-        assert np.linalg.matrix_rank(features(kind, n).single) == n  # type: ignore[arg-type]
+        assert np.linalg.matrix_rank(features(kind, n).single) == n
 
 
 def test_pair_features() -> None:
@@ -52,12 +52,12 @@ def test_smoothing_moves_near_levels_alike() -> None:
 
 def test_unknown_kind_names_the_remedy() -> None:
     with pytest.raises(SettingsError, match="categorical, ordinal, gaussian"):
-        features("cardinal", 5)  # type: ignore[arg-type]
+        features("cardinal", 5)
 
 
 def test_one_level() -> None:
     for kind in ("ordinal", "categorical", "gaussian"):
-        assert features(kind, 1).single.shape == (1, 1)  # type: ignore[arg-type]
+        assert features(kind, 1).single.shape == (1, 1)
 
 
 def test_standard_units() -> None:

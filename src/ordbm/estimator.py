@@ -32,14 +32,13 @@ from ordbm.inference.distribution import (
 from ordbm.inference.distribution import decode as decoded
 from ordbm.inference.evidence import Evidence, Method
 from ordbm.inference.joint import ENUMERATED, JointDistribution, joint_levels
-from ordbm.inference.newcomer import newcomer_evidence
 from ordbm.learning.learners import Learner, PseudoLikelihood, learner_of
 from ordbm.learning.loop import Callback, EpochRecord, train
 from ordbm.learning.trainer import Trainer
 from ordbm.machine import Machine, Orientations, Side, new_side
 from ordbm.neighbours import Links, correlation_links, no_links
 from ordbm.parallel import thread_count
-from ordbm.ranking import SIMILAR_USERS, By, Catalogue, rated_by, similar_rows
+from ordbm.ranking import By, Catalogue
 from ordbm.ratings import Ratings, Scale
 from ordbm.scale import RatingScale, finite_numbers
 from ordbm.settings import Sides, check_count, settings_of
@@ -342,10 +341,11 @@ class OrdinalBM:
         else:
             code = -1
         if code < 0:
-            evidence = self._newcomer(ratings or {})
+            prior = self.learner if self.learner.coupling_precision > 0 else PseudoLikelihood()
+            evidence = state.newcomer(ratings or {}, prior)
             catalogue = Catalogue(evidence)
             code = 0
-        allowed = self._allowed(candidates, evidence, code)
+        allowed = state.allowed(candidates, evidence, code)
         values = state.scale.values if isinstance(state.scale, RatingScale) else None
         _, items, found = next(catalogue.top(np.array([code], np.int32), n, by, values, allowed))
         users = np.full(len(items), code, np.int32)
@@ -392,59 +392,6 @@ class OrdinalBM:
             ]
             for user, items, found in (state.by_exact_mean(ranked) if by == "mean" else ranked)
         }
-
-    def _newcomer(self, given: Mapping[Any, Any]) -> Evidence:
-        state = self._state
-        items = state.items.codes(list(given))
-        if (items < 0).any():
-            unknown = list(given)[int(np.argmax(items < 0))]
-            raise RatingsError(f"item {unknown!r} is not in this model: leave it out")
-        level = np.zeros(len(items), np.uint8)
-        value = np.zeros(0, np.float32)
-        if isinstance(state.scale, RatingScale) and len(items):
-            level = state.scale.codes(list(given.values()), item=list(given))
-        if state.standard is not None and len(items):
-            raw = (
-                state.scale.values[level]
-                if isinstance(state.scale, RatingScale)
-                else finite_numbers(list(given.values()), item=list(given))
-            )
-            value = ((raw - state.standard.mean) / state.standard.deviation).astype(np.float32)
-            level = np.zeros(len(items), np.uint8)
-        prior = self.learner if self.learner.coupling_precision > 0 else PseudoLikelihood()
-        return newcomer_evidence(
-            state.evidence, items, level, value, prior.coupling_precision, prior.bias_precision
-        )
-
-    def _allowed(
-        self, candidates: Iterable[Any] | str | None, evidence: Evidence, code: int
-    ) -> NDArray[np.bool_]:
-        """Which items may be listed, (items,): the candidates that somebody has rated."""
-        state = self._state
-        if candidates is None or (isinstance(candidates, str) and candidates == "all"):
-            return state.rated_items
-        if isinstance(candidates, str) and candidates == "similar_users":
-            by_user, by_item = state.evidence.ratings
-            if evidence is not state.evidence:
-                raise SettingsError(
-                    "candidates='similar_users' needs a known user: use None for somebody new"
-                )
-            values = state.scale.values if isinstance(state.scale, RatingScale) else None
-            similar = similar_rows(by_user, by_item, code, values, SIMILAR_USERS)
-            return rated_by(by_user, similar, len(state.items))
-        listed = listed_ids(candidates)
-        if listed is None:
-            raise SettingsError(
-                f"candidates={candidates!r}: use 'all', 'similar_users' or a list of item ids"
-            )
-        wanted = list(listed)
-        codes = state.items.codes(wanted)
-        if (codes < 0).any():
-            unknown = wanted[int(np.argmax(codes < 0))]
-            raise RatingsError(f"candidate {unknown!r} is not an item of this model: leave it out")
-        allowed = np.zeros(len(state.items), bool)
-        allowed[codes] = True
-        return allowed & state.rated_items
 
     # -- representations --------------------------------------------------------------------------
 

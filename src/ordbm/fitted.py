@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,15 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.encoding import log_frequencies
-from ordbm.errors import RatingsError
+from ordbm.errors import RatingsError, SettingsError
 from ordbm.evaluation import scores
 from ordbm.features import Standard
 from ordbm.ids import IdMap
 from ordbm.inference.distribution import LevelDistribution, RatingDistribution, predicted
 from ordbm.inference.evidence import Evidence, Method
+from ordbm.inference.newcomer import newcomer_evidence
+from ordbm.learning.learners import Learner
 from ordbm.machine import Machine, Orientations, Side
-from ordbm.ranking import Catalogue
+from ordbm.ranking import SIMILAR_USERS, Catalogue, rated_by, similar_rows
 from ordbm.ratings import Ratings, Scale
+from ordbm.scale import RatingScale, finite_numbers
 
 Ids = Any
 Codes = NDArray[np.int32]
@@ -83,6 +86,60 @@ class Fitted:
         for (user, listed, _), score in zip(lists, np.split(mean, ends), strict=True):
             order = np.argsort(-score, kind="stable")
             yield user, listed[order], score[order]
+
+    def newcomer(self, given: Mapping[Any, Any], prior: Learner) -> Evidence:
+        """Evidence about somebody new who gave these ratings {item: rating}.
+
+        `prior` has the precisions of a newcomer's own parameters.
+        """
+        items = self.items.codes(list(given))
+        if (items < 0).any():
+            unknown = list(given)[int(np.argmax(items < 0))]
+            raise RatingsError(f"item {unknown!r} is not in this model: leave it out")
+        level = np.zeros(len(items), np.uint8)
+        value = np.zeros(0, np.float32)
+        if isinstance(self.scale, RatingScale) and len(items):
+            level = self.scale.codes(list(given.values()), item=list(given))
+        if self.standard is not None and len(items):
+            raw = (
+                self.scale.values[level]
+                if isinstance(self.scale, RatingScale)
+                else finite_numbers(list(given.values()), item=list(given))
+            )
+            value = ((raw - self.standard.mean) / self.standard.deviation).astype(np.float32)
+            level = np.zeros(len(items), np.uint8)
+        return newcomer_evidence(
+            self.evidence, items, level, value, prior.coupling_precision, prior.bias_precision
+        )
+
+    def allowed(
+        self, candidates: Iterable[Any] | str | None, evidence: Evidence, code: int
+    ) -> NDArray[np.bool_]:
+        """Which items may be listed, (items,): the candidates that somebody has rated."""
+        if candidates is None or (isinstance(candidates, str) and candidates == "all"):
+            return self.rated_items
+        if isinstance(candidates, str) and candidates == "similar_users":
+            by_user, by_item = self.evidence.ratings
+            if evidence is not self.evidence:
+                raise SettingsError(
+                    "candidates='similar_users' needs a known user: use None for somebody new"
+                )
+            values = self.scale.values if isinstance(self.scale, RatingScale) else None
+            similar = similar_rows(by_user, by_item, code, values, SIMILAR_USERS)
+            return rated_by(by_user, similar, len(self.items))
+        listed = listed_ids(candidates)
+        if listed is None:
+            raise SettingsError(
+                f"candidates={candidates!r}: use 'all', 'similar_users' or a list of item ids"
+            )
+        wanted = list(listed)
+        codes = self.items.codes(wanted)
+        if (codes < 0).any():
+            unknown = wanted[int(np.argmax(codes < 0))]
+            raise RatingsError(f"candidate {unknown!r} is not an item of this model: leave it out")
+        allowed = np.zeros(len(self.items), bool)
+        allowed[codes] = True
+        return allowed & self.rated_items
 
     def validator(self, ratings: Ratings) -> Any:
         """A function that scores a machine on held-out ratings, given what it was trained on."""
