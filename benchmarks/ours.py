@@ -28,7 +28,7 @@ from ordbm.ranking import USERS_AT_ONCE, Catalogue
 
 N_HIDDEN = 20  # hidden units of each side: d = d′
 N_LEVELS = 5
-EPOCHS = 12  # of a whole training; chosen on a validation part of the training ratings
+EPOCHS = 12  # of a whole training; fixed beforehand, not tuned
 TIMED_EPOCHS = 10
 IN_CACHE = 4096  # values exponentiated at a time for the floor
 

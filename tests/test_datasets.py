@@ -1,4 +1,3 @@
-import time
 import zipfile
 from importlib.resources import files
 
@@ -93,9 +92,7 @@ def test_filter_items_drops_rare_items_and_no_user():
 
 def test_movielens_1m_has_the_counts_of_the_paper(data_file):
     path = data_file("ml-1m.zip")
-    started = time.process_time()
     ratings = read_movielens(path)
-    assert time.process_time() - started < 10  # five times the target
     assert (len(ratings), ratings.n_users, ratings.n_items) == (1_000_209, 6_040, 3_706)
     paper = filter_items(ratings, 20)
     assert (len(paper), paper.n_users, paper.n_items) == (995_492, 6_040, 3_043)
