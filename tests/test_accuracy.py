@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ordbm
-from ordbm.evaluation import scores
+from ordbm.metrics.ratings import scores
 
 BANDS = {  # settings, most RMSE, most log-loss
     "default": ({"hidden": 20, "item_links": 20, "epochs": 12}, 0.88, 1.74),

@@ -12,8 +12,8 @@ import referee
 from ordbm import OrdinalBM, Ratings, RatingScale
 from ordbm.datasets import filter_items
 from ordbm.errors import NotFittedError, RatingsError, SettingsError
-from ordbm.evaluation import scores
 from ordbm.learning.learners import ContrastiveDivergence, PseudoLikelihood
+from ordbm.metrics.ratings import scores
 
 TINY = {"hidden": 3, "item_links": 4, "epochs": 2}
 N_USERS, N_ITEMS = 40, 30

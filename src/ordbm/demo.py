@@ -10,9 +10,9 @@ import numpy as np
 from ordbm.datasets import load_dataset, load_titles
 from ordbm.encoding import log_frequencies
 from ordbm.estimator import OrdinalBM
-from ordbm.evaluation import scores
 from ordbm.inference.distribution import LevelDistribution
 from ordbm.learning.loop import EpochRecord
+from ordbm.metrics.ratings import scores
 from ordbm.ratings import Ratings
 from ordbm.scale import RatingScale
 from ordbm.split import hold_out

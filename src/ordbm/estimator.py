@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ordbm.configured import Configured
 from ordbm.encoding import encoded, log_frequencies, standard_of
 from ordbm.errors import NotFittedError, RatingsError, SettingsError
 from ordbm.features import FeatureKind, features
@@ -53,7 +54,7 @@ class Recommendation(NamedTuple):
     confidence: float
 
 
-class OrdinalBM:
+class OrdinalBM(Configured):
     """An ordinal Boltzmann machine for ratings.
 
     features: "ordinal", "categorical" or "gaussian" (taken for continuous ratings if not said).
@@ -88,23 +89,24 @@ class OrdinalBM:
         threads: int | None = None,
         dtype: Literal["float32", "float64"] | None = None,
     ) -> None:
-        self.settings = settings_of(
-            preset,
-            features=features,
-            sides=sides,
-            hidden=hidden,
-            item_links=item_links,
-            user_links=user_links,
-            learner=learner,
-            epochs=epochs,
-            seed=seed,
-            link_shrinkage=link_shrinkage,
-            link_support=link_support,
-            link_budget=link_budget,
-            patience=patience,
-            threads=threads,
-            dtype=dtype,
-        )
+        told = {
+            "features": features,
+            "sides": sides,
+            "hidden": hidden,
+            "item_links": item_links,
+            "user_links": user_links,
+            "learner": learner,
+            "epochs": epochs,
+            "seed": seed,
+            "link_shrinkage": link_shrinkage,
+            "link_support": link_support,
+            "link_budget": link_budget,
+            "patience": patience,
+            "threads": threads,
+            "dtype": dtype,
+        }
+        self._told = {**told, "preset": preset}
+        self.settings = settings_of(preset, **told)
         self.learner = learner_of(self.settings.learner)
         self._features_told = features is not None
         self.history: list[EpochRecord] = []

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ordbm.encoding import log_frequencies
 from ordbm.errors import RatingsError, SettingsError
-from ordbm.evaluation import scores
 from ordbm.features import Standard
 from ordbm.ids import IdMap
 from ordbm.inference.distribution import LevelDistribution, RatingDistribution, predicted
@@ -19,6 +18,7 @@ from ordbm.inference.evidence import Evidence, Method
 from ordbm.inference.newcomer import newcomer_evidence
 from ordbm.learning.learners import Learner
 from ordbm.machine import Machine, Orientations, Side
+from ordbm.metrics.ratings import scores
 from ordbm.ranking import SIMILAR_USERS, Catalogue, rated_by, similar_rows
 from ordbm.ratings import Ratings, Scale
 from ordbm.scale import RatingScale, finite_numbers

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ordbm.evaluation import scores
 from ordbm.inference.distribution import LevelDistribution, NormalDistribution
+from ordbm.metrics.ratings import scores
 from ordbm.ratings import Ratings
 
 

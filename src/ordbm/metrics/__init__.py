@@ -1,0 +1,1 @@
+"""How good predictions and lists are: functions on arrays."""
