@@ -1,13 +1,11 @@
-import zipfile
 from importlib.resources import files
 
 import numpy as np
-import pyarrow.parquet
 import pytest
 
 from ordbm import Ratings, RatingScale, load_dataset
-from ordbm.datasets import filter_items, load_genres, load_titles, read_movielens
-from ordbm.errors import RatingsError, SettingsError
+from ordbm.datasets import filter_items, load_genres, load_titles, read_ratings
+from ordbm.errors import SettingsError
 
 
 def test_embedded_ratings_are_all_there():
@@ -25,7 +23,7 @@ def test_embedded_ratings_are_all_there():
 
 
 def test_embedded_ratings_are_those_of_the_archive(data_file):
-    embedded, archive = load_dataset(), read_movielens(data_file("ml-latest-small-2016.zip"))
+    embedded, archive = load_dataset(), read_ratings(data_file("ml-latest-small-2016.zip"))
     assert (embedded.users, embedded.items, embedded.scale) == (
         archive.users,
         archive.items,
@@ -46,39 +44,6 @@ def test_unknown_names_are_refused():
         load_dataset("movielens-huge")
 
 
-layouts = {
-    "u.data": "1\t10\t5\t881250949\n2\t20\t3\t891717742\n1\t20\t4\t878887116\n",
-    "ratings.dat": "1::10::5::978300760\n2::20::3::978302109\n1::20::4::978301968\n",
-    "ratings.csv": "userId,movieId,rating,timestamp\r\n1,10,5.0,1\r\n2,20,3.0,2\r\n1,20,4.0,3\r\n",
-}
-
-
-@pytest.mark.parametrize("name", layouts)
-@pytest.mark.parametrize("form", ["folder", "file", "zip"])
-def test_movielens_layouts_are_read_from_folder_file_and_zip(tmp_path, name, form):
-    folder = tmp_path / "ml-tiny"
-    folder.mkdir()
-    path = folder / name
-    path.write_text(layouts[name], newline="")
-    archive = tmp_path / "ml-tiny.zip"
-    with zipfile.ZipFile(archive, "w") as file:
-        file.write(path, f"ml-tiny/{name}")
-    ratings = read_movielens({"folder": folder, "file": path, "zip": archive}[form])
-    assert ratings.users.ids == (1, 2)
-    assert ratings.items.ids == (10, 20)
-    assert ratings.values.tolist() == [5, 4, 3]
-
-
-def test_files_that_are_not_movielens_are_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        read_movielens(tmp_path / "nowhere")
-    with pytest.raises(RatingsError, match=r"found none of ratings\.csv"):
-        read_movielens(tmp_path)
-    (tmp_path / "u.data").write_text("1\t10\tgood\t0\n")
-    with pytest.raises(RatingsError, match="'good'"):
-        read_movielens(tmp_path)
-
-
 def test_filter_items_drops_rare_items_and_no_user():
     ratings = Ratings([1, 2, 3, 1, 4], ["a", "a", "b", "c", "c"], [1, 2, 3, 4, 5])
     part = filter_items(ratings, 2)
@@ -92,7 +57,7 @@ def test_filter_items_drops_rare_items_and_no_user():
 
 def test_movielens_1m_has_the_counts_of_the_paper(data_file):
     path = data_file("ml-1m.zip")
-    ratings = read_movielens(path)
+    ratings = read_ratings(path)
     assert (len(ratings), ratings.n_users, ratings.n_items) == (1_000_209, 6_040, 3_706)
     paper = filter_items(ratings, 20)
     assert (len(paper), paper.n_users, paper.n_items) == (995_492, 6_040, 3_043)
@@ -101,23 +66,20 @@ def test_movielens_1m_has_the_counts_of_the_paper(data_file):
 
 
 def test_movielens_100k_has_its_counts(data_file):
-    ratings = read_movielens(data_file("ml-100k.zip"))
+    ratings = read_ratings(data_file("ml-100k.zip"))
     assert (len(ratings), ratings.n_users, ratings.n_items) == (100_000, 943, 1_682)
 
 
 def test_filmtrust_duplicates_are_counted(data_file):
-    with zipfile.ZipFile(data_file("filmtrust.zip")) as archive:
-        rows = np.loadtxt(archive.open("ratings.txt"))
-    ratings = Ratings(*rows.T)
+    ratings = read_ratings(data_file("filmtrust.zip"))
+    assert (len(ratings), ratings.n_users, ratings.n_items) == (35_494, 1_508, 2_071)
     assert ratings.n_duplicates == 3
-    assert len(ratings) == len(rows) - 3
     assert ratings.scale == RatingScale(np.arange(1, 9) / 2)
 
 
 @pytest.mark.slow
 def test_netflix_subset_has_the_counts_of_the_paper(data_file):
-    table = pyarrow.parquet.read_table(data_file("netflix-3000.parquet"))
-    ratings = Ratings.from_frame(table, item="movie")
+    ratings = read_ratings(data_file("netflix-3000.parquet"))
     counts = (len(ratings), ratings.n_users, ratings.n_items)
     assert counts == (13_641_183, 208_332, 3_000)
     assert ratings.scale == RatingScale([1, 2, 3, 4, 5])

@@ -162,3 +162,9 @@ def test_equality_and_words():
         assert eval(repr(scale), {"RatingScale": RatingScale}) == scale
     with pytest.raises(ValueError, match="read-only"):
         RatingScale([1, 2]).values[0] = 9
+
+
+def test_ratings_lost_beside_a_huge_one_are_an_error():
+    with pytest.raises(RatingsError, match=r"0\.5, 5 cannot be told apart beside one of 1e\+31"):
+        RatingScale.infer([0.5, 5, 1e31])
+    assert len(RatingScale.infer([0.1 + 0.2 - 0.3, 0, 1, 0.5])) == 3

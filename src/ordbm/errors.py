@@ -26,6 +26,18 @@ class SettingsError(OrdbmError, ValueError):
     """A setting that is unknown, out of range, or at odds with another one."""
 
 
+class ModelFileError(OrdbmError, ValueError):
+    """A file that cannot be opened or written as what it should be; the message names it."""
+
+
+class CheckpointError(OrdbmError, ValueError):
+    """A checkpoint of another training than the one that is to go on."""
+
+
+class InterruptedWarning(UserWarning):
+    """Ctrl-C ended a training early, with a usable model."""
+
+
 class DivergedError(OrdbmError, ArithmeticError):
     """Learning ran away: the parameters are no longer finite numbers."""
 

@@ -15,6 +15,7 @@ from ordbm.ids import Column, plain_column
 MOST_INFERRED_LEVELS = 100
 MOST_LEVELS = 255  # a level is a uint8, and one code is left for "absent"
 LARGEST = 1e150  # sums of squares of larger numbers would overflow
+DIFFERENT = 1e-6  # numbers further apart than this, also relative to their size, are never one
 SAME = 1e-12  # relative: numbers no further apart are one, as 0.1 + 0.2 and 0.3
 ROUNDING = 1e-6  # relative: ratings stored as float32 still find their level
 
@@ -286,6 +287,15 @@ def _distinct(numbers: Values) -> Values:
     """The distinct numbers in increasing order, those apart by rounding alone taken as one."""
     found = np.unique(numbers)
     apart = np.diff(found, prepend=-np.inf) > SAME * _magnitude(found)
+    merged = np.flatnonzero(~apart)
+    gap = found[merged] - found[merged - 1]
+    lost = merged[(gap > DIFFERENT) & (gap > DIFFERENT * np.abs(found[merged]))]
+    if len(lost):
+        few = listed([float(found[lost[0] - 1]), float(found[lost[0]])])
+        raise RatingsError(
+            f"ratings {few} cannot be told apart beside one of {_magnitude(found):g}: correct or "
+            "drop what is too large, or give the scale (scale=[...])"
+        )
     distinct: Values = found[apart]
     return distinct
 

@@ -1,7 +1,25 @@
-"""Rating data: the embedded set, readers for the usual files, filters."""
+"""Rating data: the embedded set, readers and writers for the usual files, filters.
+
+Public archives are fetched by `ordbm.datasets.download`, which is imported on its own: what it
+needs of the network takes longer to load than all of this.
+"""
 
 from ordbm.datasets.embedded import load_dataset, load_genres, load_titles
 from ordbm.datasets.filters import filter_items
-from ordbm.datasets.movielens import read_movielens
+from ordbm.datasets.readers import Pairs, read_pairs, read_ratings
+from ordbm.datasets.titles import read_titles
+from ordbm.datasets.values import matched_ids
+from ordbm.datasets.writers import write_ratings
 
-__all__ = ["filter_items", "load_dataset", "load_genres", "load_titles", "read_movielens"]
+__all__ = [
+    "Pairs",
+    "filter_items",
+    "load_dataset",
+    "load_genres",
+    "load_titles",
+    "matched_ids",
+    "read_pairs",
+    "read_ratings",
+    "read_titles",
+    "write_ratings",
+]
