@@ -525,7 +525,7 @@ def test_a_handful_of_ratings(n):
         ({"user_links": True}, "user_links=True: must be a whole number"),
         ({"epochs": 1.5}, r"epochs=1\.5: must be a whole number"),
         ({"seed": -1}, "seed=-1: must be a whole number"),
-        ({"patience": 0}, "patience=0: must be a whole number, 1 or more"),
+        ({"patience": -1}, "patience=-1: must be a whole number, 0 or more"),
         ({"threads": 0}, "threads=0: must be a whole number, 1 or more"),
         ({"threads": "two"}, "threads='two': must be a whole number, 1 or more"),
         ({"link_shrinkage": -1.0}, r"link_shrinkage=-1\.0: must be a number, 0 or more"),

@@ -1,8 +1,8 @@
 """The steps of learning equal finite differences of the objective, for every parameter block.
 
 A pass over one block with no prior, no momentum and `per_row=1` moves level parameters by
-rate / rows times K g, where g is the gradient and K = F F' the smoothing of the features; hidden
-biases and links move by g itself. So what a pass did gives its gradient to full precision.
+rate / rows times K g, where g is the gradient and K = F F' the smoothing of the features (for the
+biases that users own, with their habits in it); hidden biases and links move by g itself. So what a pass did gives its gradient to full precision.
 """
 
 import numpy as np
@@ -13,6 +13,7 @@ import referee
 from ordbm.learning.learners import PseudoLikelihood
 from ordbm.learning.trainer import Trainer
 
+HABIT = 0.3
 CLOSE = {"rtol": 1e-6, "atol": 1e-8}
 NOTHING = {
     f"{block}_{term}": 0.0
@@ -27,6 +28,7 @@ PLAIN = {
     "block_rows": referee.ONE_BLOCK,
     "shared_potential": True,
     "unit_smoothing": False,
+    "habit": HABIT,
     **NOTHING,
 }
 BLOCKS = ("hidden_bias", "rating_bias", "coupling", "link_weight")
@@ -97,16 +99,17 @@ def expected_moves(case, number, objective):
     side = machine.sides[number]
     p, d = side.parameters, side.n_hidden
     K = machine.features.smoothing
+    bias_K = (1 - HABIT) * K + HABIT * np.eye(len(K)) if number == 1 else K
 
     def slope(array):
         return finite_differences(lambda: objective(machine), array)
 
     return {
         "hidden_bias": slope(p.hidden_bias[:d]),
-        "rating_bias": slope(p.rating_bias) @ K,
+        "rating_bias": slope(p.rating_bias) @ bias_K,
         "coupling": np.einsum("st,ctk->csk", K, slope(p.coupling[:, :, :d])),
         "link_weight": slope(p.link_weight),
-        "level_bias": K @ slope(machine.level_bias),
+        "level_bias": bias_K @ slope(machine.level_bias),
     }
 
 

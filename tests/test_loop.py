@@ -1,6 +1,9 @@
-"""The training loop: records, the best epoch kept, early stop, callbacks."""
+"""The training loop: records, the best epoch kept, early stop, callbacks, going on."""
 
+import tempfile
+from contextlib import suppress
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -8,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordbm.errors import DivergedError
-from ordbm.learning.loop import train
+from ordbm.learning import checkpoint, loop
+from ordbm.learning.learners import PseudoLikelihood
+from ordbm.learning.loop import EpochRecord, train
+from ordbm.progress import Progress
+from ordbm.ratings import Ratings
+from ordbm.settings import Settings
+
+RATINGS = Ratings([1, 1, 2], [1, 2, 1], [3, 4, 5])
 
 
 class CountingTrainer:
@@ -18,13 +28,18 @@ class CountingTrainer:
         self.parameter = np.zeros(1)
         self.machine = SimpleNamespace(epochs=self.parameter)
 
-    def epoch(self, number):
+    def epoch(self, number, tell=None):
         assert number == self.parameter[0]
         self.parameter += 1
+        if tell:
+            tell(1.0)
         return -1.0 / self.parameter[0]
 
     def arrays(self):
         return [self.parameter]
+
+    def state(self):
+        return {"parameter": self.parameter}
 
 
 def told(losses):
@@ -34,7 +49,8 @@ def told(losses):
 
 def test_without_validation_the_last_epoch_stays():
     trainer = CountingTrainer()
-    records = train(trainer, 4, patience=1)
+    records, interrupted = train(trainer, 4, patience=1)
+    assert not interrupted
     assert trainer.parameter[0] == 4
     assert [(r.epoch, r.epochs, r.objective) for r in records] == [
         (1, 4, -1.0),
@@ -47,13 +63,13 @@ def test_without_validation_the_last_epoch_stays():
 
 def test_no_epochs():
     trainer = CountingTrainer()
-    assert train(trainer, 0, validate=told([])) == []
+    assert train(trainer, 0, validate=told([])) == ([], False)
     assert trainer.parameter[0] == 0
 
 
 @given(
     losses=st.lists(st.sampled_from([0.5, 1.0, 1.5, 2.0, np.nan]), min_size=1, max_size=12),
-    patience=st.none() | st.integers(1, 5),
+    patience=st.integers(0, 5),
 )
 def test_the_best_epoch_is_kept_and_patience_is_heeded(losses, patience):
     trainer = CountingTrainer()
@@ -61,7 +77,7 @@ def test_the_best_epoch_is_kept_and_patience_is_heeded(losses, patience):
         with pytest.raises(DivergedError, match="epoch 1: lower the learner's rate"):
             train(trainer, len(losses), validate=told(losses), patience=patience)
         return
-    records = train(trainer, len(losses), validate=told(losses), patience=patience)
+    records = train(trainer, len(losses), validate=told(losses), patience=patience).history
     best, stop = 0, len(losses)  # 0-based best epoch; how many epochs were recorded
     for epoch, loss in enumerate(losses):
         if np.isnan(loss):
@@ -69,7 +85,7 @@ def test_the_best_epoch_is_kept_and_patience_is_heeded(losses, patience):
             break
         if loss < losses[best]:
             best = epoch
-        if patience is not None and epoch - best >= patience:
+        if patience and epoch - best >= patience:
             stop = epoch + 1
             break
     assert len(records) == stop
@@ -85,14 +101,15 @@ def test_a_callback_that_returns_true_stops():
 
     trainer = CountingTrainer()
     others = []
-    records = train(trainer, 9, callbacks=[stop_at_two, others.append])
+    records = train(trainer, 9, callbacks=[stop_at_two, others.append]).history
     assert seen == records == others
     assert len(records) == 2
     assert trainer.parameter[0] == 2
 
 
 def test_a_callback_that_returns_anything_else_does_not():
-    assert len(train(CountingTrainer(), 3, callbacks=[lambda _: "yes", lambda _: 1])) == 3
+    records = train(CountingTrainer(), 3, callbacks=[lambda _: "yes", lambda _: 1]).history
+    assert len(records) == 3
 
 
 def test_stopped_by_a_callback_the_best_epoch_is_kept():
@@ -108,3 +125,73 @@ def test_an_error_in_a_callback_is_raised():
 
     with pytest.raises(OSError, match="disk full"):
         train(CountingTrainer(), 2, callbacks=[broken])
+
+
+class KilledError(Exception):
+    """Stands for the end of the process."""
+
+
+def outcome(folder, losses, patience, *, stop_at=None, killed_at=None):
+    """The records and the parameter that a training in `folder` ends with, or None if it fails."""
+
+    def callback(record):
+        if record.epoch == killed_at:
+            raise KilledError
+        return record.epoch == stop_at
+
+    kept = checkpoint.Checkpoint(folder, Settings(), PseudoLikelihood(), RATINGS)
+    trainer = CountingTrainer()
+    try:
+        records, _ = train(
+            trainer,
+            len(losses),
+            validate=told(losses),
+            patience=patience,
+            callbacks=[callback],
+            checkpoint=kept,
+            saved=kept.read(),
+        )
+    except DivergedError:
+        return None
+    return records, trainer.parameter[0]
+
+
+@given(
+    losses=st.lists(st.sampled_from([0.5, 1.0, 1.5, 2.0, np.nan]), min_size=1, max_size=9),
+    patience=st.integers(0, 3),
+    stop_at=st.none() | st.integers(1, 9),
+    kills=st.lists(st.integers(1, 9), max_size=3),
+    pause=st.sampled_from([0, 20]),
+)
+def test_a_training_that_is_killed_and_goes_on_ends_as_one_that_is_not(
+    losses, patience, stop_at, kills, pause
+):
+    with tempfile.TemporaryDirectory() as whole, tempfile.TemporaryDirectory() as broken:
+        for killed_at in kills:
+            with suppress(KilledError), patch.object(checkpoint, "PAUSE", pause):
+                outcome(broken, losses, patience, stop_at=stop_at, killed_at=killed_at)
+        expected = outcome(whole, losses, patience, stop_at=stop_at)
+        assert outcome(broken, losses, patience, stop_at=stop_at) == expected
+        assert outcome(whole, losses, patience, stop_at=stop_at) == expected  # already over
+
+
+def test_time_left_is_for_whole_epochs_and_not_for_the_compiler(monkeypatch):
+    # Of each epoch: its start, its end, and the end of what comes with it.
+    times = [0, 0, 8, 10, 11, 12, 14, 14, 15, 17, 17, 18, 24]
+    clock = iter(times)
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    records = train(CountingTrainer(), 4).history
+    assert [record.seconds for record in records] == [8, 1, 1, 1]
+    # Epochs of 10, 4, 3 and 7 seconds: 3 · 10, 2 · 4, 1 · (4 + 3) / 2, none.
+    assert [record.seconds_left for record in records] == [30, 8, 3.5, 0]
+
+
+def test_records_are_equal_if_the_same_was_learnt():
+    assert EpochRecord(1, 2, -1.0, 0.5, {}, 3.0) == EpochRecord(1, 2, -1.0, 0.7, {}, 4.0)
+    assert EpochRecord(1, 2, -1.0, 0.5) != EpochRecord(1, 2, -1.1, 0.5)
+
+
+def test_progress_is_told():
+    seen = []
+    train(CountingTrainer(), 2, tell=seen.append)
+    assert seen == [Progress("learning", 1.0, 1, 2), Progress("learning", 1.0, 2, 2)]

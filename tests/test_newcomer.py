@@ -88,31 +88,41 @@ def test_same_ratings_same_predictions_on_the_user_side(kind, links):
 # A machine with an item side: the newcomer's parameters are fitted
 
 
+@pytest.mark.parametrize("habit", [0.0, 0.4])
 @pytest.mark.parametrize(
     ("kind", "sides", "links"),
     list(product(referee.KINDS, ["item", "joint"], ["none", "both"])),
 )
-def test_fitted_parameters_are_the_most_probable(kind, sides, links):
+def test_fitted_parameters_are_the_most_probable(kind, sides, links, habit):
     """Moving any feature's parameter by a little lowers the penalised likelihood, either way."""
     case = referee.case(kind, sides, links, hidden=(1, 2), spread=0.5)
-    side = newcomer(case, GIVEN).machine.item_side
+    side = newcomer(case, GIVEN, habit=habit).machine.item_side
     single = case.machine.features.single
     scale = np.sqrt(len(single) / np.trace(single @ single.T))  # steps of one on average
     features = single * scale
-    back = np.linalg.pinv(features)
-    gamma = back @ side.parameters.coupling[0]
-    beta = back @ side.parameters.rating_bias[0]
+    gamma = np.linalg.pinv(features) @ side.parameters.coupling[0]
+    # The prior of the bias: covariance (1 - habit) F F' + habit I, here by its square root.
+    variance, axes = np.linalg.eigh(
+        (1 - habit) * features @ features.T + habit * np.eye(len(single))
+    )
+    root = axes * np.sqrt(np.maximum(variance, 0))
+    beta = np.linalg.pinv(root) @ side.parameters.rating_bias[0]
 
     def objective(gamma, beta):
         machine, table = with_newcomer(case, side, GIVEN)
         machine.item_side.parameters.coupling[-1] = features @ gamma
-        machine.item_side.parameters.rating_bias[-1] = features @ beta
+        machine.item_side.parameters.rating_bias[-1] = root @ beta
         penalty = PRECISION["coupling_precision"] * (gamma**2).sum()
         penalty += PRECISION["bias_precision"] * (beta**2).sum()
         return fitted_objective(machine, table) - penalty / 2
 
     step = 1e-4
-    for feature in range(len(beta)):
+    for level in range(len(beta)):
+        move = np.zeros_like(beta)
+        move[level] = step
+        slope = (objective(gamma, beta + move) - objective(gamma, beta - move)) / (2 * step)
+        assert abs(slope) < 2e-4
+    for feature in range(len(gamma)):
         moves = [np.zeros_like(gamma) for _ in range(2)]
         for unit, move in enumerate(moves):
             move[feature, unit] = step
@@ -120,9 +130,6 @@ def test_fitted_parameters_are_the_most_probable(kind, sides, links):
             (objective(gamma + move, beta) - objective(gamma - move, beta)) / (2 * step)
             for move in moves
         ]
-        move = np.zeros_like(beta)
-        move[feature] = step
-        slopes.append((objective(gamma, beta + move) - objective(gamma, beta - move)) / (2 * step))
         assert np.abs(slopes).max() < 2e-4
     assert np.abs(gamma).max() > 1e-3
 

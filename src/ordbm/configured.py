@@ -18,7 +18,10 @@ class Configured:
         return dict(self._told)
 
     def set_params(self, **told: Any) -> Self:
-        """Change what the constructor was told. What was learnt before is forgotten."""
+        """Change what the constructor was told. What was learnt before is forgotten.
+
+        A value that is refused changes nothing.
+        """
         known = inspect.signature(type(self)).parameters
         unknown = sorted(set(told) - set(known))
         if unknown:
@@ -26,7 +29,10 @@ class Configured:
                 f"unknown setting {unknown[0]!r} of {type(self).__name__}: use one of "
                 f"{', '.join(known) or 'none'}"
             )
-        type(self).__init__(self, **{**self._told, **told})
+        if told:
+            changed = type(self)(**{**self._told, **told})
+            vars(self).clear()
+            vars(self).update(vars(changed))
         return self
 
     def clone(self) -> Self:

@@ -31,7 +31,8 @@ def standard_of(ratings: Ratings, residual: bool) -> Standard:
             count = np.bincount(codes, minlength=size)
             left = left - (np.bincount(codes, left, size) / (count + SHRINKAGE))[codes]
     deviation = float(np.sqrt(np.mean(left**2)))
-    return Standard(mean, deviation if deviation > 0 else 1.0)
+    rounding = 1e-9 * float(np.abs(values).max())
+    return Standard(mean, deviation if deviation > rounding else 1.0)
 
 
 def encoded(ratings: Ratings, standard: Standard | None) -> Orientations:

@@ -2,56 +2,53 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Self
+from functools import partial
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.configured import Configured
 from ordbm.encoding import encoded, log_frequencies, standard_of
-from ordbm.errors import NotFittedError, RatingsError, SettingsError
+from ordbm.errors import InterruptedWarning, NotFittedError, SettingsError
+from ordbm.explanation import Explanation, Similar, explained, nearest
 from ordbm.features import FeatureKind, features
-from ordbm.fitted import (
-    Codes,
-    Fitted,
-    Ids,
-    aligned,
-    listed_ids,
-    rows_or_prior,
-    several,
-    told_apart,
-)
-from ordbm.frames import Backend, frame_of
-from ordbm.inference.distribution import (
-    Decode,
-    LevelDistribution,
-    RatingDistribution,
-    level_cells,
-    predicted,
-)
+from ordbm.fitted import Fitted, Origin, rows_or_prior, told_apart
+from ordbm.frames import Backend
+from ordbm.inference.distribution import Decode, RatingDistribution, level_cells, predicted
 from ordbm.inference.distribution import decode as decoded
 from ordbm.inference.evidence import Evidence, Method
 from ordbm.inference.joint import ENUMERATED, JointDistribution, joint_levels
+from ordbm.learning.checkpoint import Checkpoint
 from ordbm.learning.learners import Learner, PseudoLikelihood, learner_of
 from ordbm.learning.loop import Callback, EpochRecord, train
 from ordbm.learning.trainer import Trainer
 from ordbm.machine import Machine, Orientations, Side, new_side
 from ordbm.neighbours import Links, correlation_links, no_links
 from ordbm.parallel import thread_count
+from ordbm.prediction import (
+    Ids,
+    Recommendation,
+    aligned,
+    check_request,
+    check_trainable,
+    level_probabilities,
+    level_values,
+    listed_ids,
+    log_probabilities,
+    prediction_table,
+    recommendations,
+    several,
+)
+from ordbm.progress import Progress, teller
 from ordbm.ranking import By, Catalogue
 from ordbm.ratings import Ratings, Scale
-from ordbm.scale import RatingScale, finite_numbers
+from ordbm.scale import RatingScale
 from ordbm.settings import Sides, check_count, settings_of
-
-
-class Recommendation(NamedTuple):
-    """One line of a list: the item, what it was ranked by, and its predicted rating."""
-
-    item: Any
-    score: float
-    mean: float
-    confidence: float
+from ordbm.storage import Stored, load_model, save_model
 
 
 class OrdinalBM(Configured):
@@ -66,7 +63,7 @@ class OrdinalBM(Configured):
     link_shrinkage, link_support: a correlation over c common ratings counts by c / (c + shrinkage),
         and not at all below this support.
     link_budget: co-rated pairs that finding links may visit; beyond, it is refused with the cost.
-    patience: with validation ratings, epochs without a better log-loss before stopping.
+    patience: with validation ratings, epochs without a better log-loss before stopping; 0: never.
     threads: how many to use (all cores if not said); results do not depend on it.
     """
 
@@ -110,6 +107,7 @@ class OrdinalBM(Configured):
         self.learner = learner_of(self.settings.learner)
         self._features_told = features is not None
         self.history: list[EpochRecord] = []
+        self.interrupted = False
         self._fitted: Fitted | None = None
 
     # -- learning ---------------------------------------------------------------------------------
@@ -119,38 +117,63 @@ class OrdinalBM(Configured):
         ratings: Ratings,
         validation: Ratings | None = None,
         callbacks: Callback | Iterable[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
     ) -> Self:
         """Learn from ratings. With `validation`, the epoch with its best log-loss is kept.
 
         Each callback is given an `EpochRecord` after every epoch; one that returns True ends the
-        training there.
+        training there. If it has a method `on_progress`, that is given a `Progress` more often.
+
+        `checkpoint` is a folder in which the training is kept as it goes. With `resume` it goes on
+        from there, to the very bits it would have had without a break; settings and ratings must be
+        the same, except that there may be more epochs, more patience, and any number of threads.
+        Without a checkpoint in the folder it starts at the beginning, and without `resume` always.
+
+        Ctrl-C ends the training after the epoch under way: the model is usable, `interrupted` is
+        True, and a warning says so. Before the first epoch has ended, and pressed again, it is a
+        KeyboardInterrupt, which leaves the model as it was before.
         """
-        if not isinstance(ratings, Ratings):
-            raise RatingsError(
-                f"fit needs ordbm.Ratings, not {type(ratings).__name__}: make them with "
-                "ordbm.Ratings(users, items, values) or ordbm.Ratings.from_frame(frame)"
-            )
-        if not len(ratings):
-            raise RatingsError("no ratings to learn from: a hold-out of all ratings leaves none")
+        check_trainable(ratings)
+        if resume and checkpoint is None:
+            raise SettingsError("resume=True needs the folder to go on from: say checkpoint=folder")
+        callbacks = (callbacks,) if callable(callbacks) else tuple(callbacks)
+        tell = teller(callbacks)
+        keeper = saved = None
+        if checkpoint is not None:
+            keeper = Checkpoint(checkpoint, self.settings, self.learner, ratings, validation)
+            saved = keeper.read() if resume else None
         kind = self._feature_kind(ratings)
         scale = ratings.scale
         table = features(kind, len(scale.values) if isinstance(scale, RatingScale) else 1)
         standard = standard_of(ratings, self.learner.residual_unit) if table.is_gaussian else None
         orientations = encoded(ratings, standard)
+        tell(Progress("links", 0.0))
         machine = self._new_machine(ratings, table, orientations)
+        tell(Progress("links", 1.0))
         threads = thread_count(self.settings.threads)
         fitted = Fitted(
             ratings.users, ratings.items, scale, standard, machine, orientations, threads
         )
         trainer = Trainer(machine, orientations, self.learner, self.settings.seed, threads)
-        self.history = train(
+        history, interrupted = train(
             trainer,
             self.settings.epochs,
             validate=fitted.validator(validation) if validation is not None else None,
             patience=self.settings.patience,
-            callbacks=(callbacks,) if callable(callbacks) else tuple(callbacks),
+            callbacks=callbacks,
+            tell=tell,
+            checkpoint=keeper,
+            saved=saved,
         )
-        self._fitted = fitted
+        self._fitted, self.history, self.interrupted = fitted, history, interrupted
+        if interrupted:
+            warnings.warn(
+                f"stopped by Ctrl-C after epoch {len(history)} of {self.settings.epochs}; the "
+                "model is usable",
+                InterruptedWarning,
+                stacklevel=2,
+            )
         return self
 
     def _feature_kind(self, ratings: Ratings) -> FeatureKind:
@@ -195,11 +218,10 @@ class OrdinalBM(Configured):
 
     def _links(self, ratings: Ratings, side: int, n_links: int) -> Links:
         rows = (ratings.by_user, ratings.by_item)
-        scale = ratings.scale
         return correlation_links(
             rows[side],
             rows[1 - side],
-            scale.values if isinstance(scale, RatingScale) else None,
+            level_values(ratings.scale),
             n_neighbours=n_links,
             shrinkage=self.settings.link_shrinkage,
             min_support=self.settings.link_support,
@@ -215,19 +237,13 @@ class OrdinalBM(Configured):
         A pair's own rating never enters its prediction. Unknown users and items get what is known
         of the other, or of all ratings.
         """
-        return self._state.distribution(*self._codes(users, items), method)
+        return self._state.distribution(*self._state.pair_codes(users, items), method)
 
     def predict_proba(
         self, users: Ids, items: Ids, method: Method = "exact"
     ) -> NDArray[np.float64]:
         """P(level) of each pair, (pairs, levels); rows sum to one."""
-        found = self.distribution(users, items, method)
-        if not isinstance(found, LevelDistribution):
-            raise SettingsError(
-                "these ratings are continuous and have no levels: use predict_table or "
-                "distribution, which give mean and deviation"
-            )
-        return found.proba
+        return level_probabilities(self.distribution(users, items, method))
 
     def predict(
         self, users: Ids, items: Ids, decode: Decode = "mean", method: Method = "exact"
@@ -247,24 +263,9 @@ class OrdinalBM(Configured):
         `backend` is the kind of frame, "pandas", "polars" or "pyarrow"; the first one installed if
         not said.
         """
-        user_list, item_list = aligned(users, items)
-        codes = self._codes(user_list, item_list)
-        found = self._state.distribution(*codes, method)
-        columns: dict[str, Any] = {
-            "user": list(user_list),
-            "item": list(item_list),
-            "mean": found.mean(),
-            "median": found.median(),
-            "mode": found.mode(),
-            "deviation": found.deviation(),
-            "confidence": found.confidence(),
-            "known_user": codes[0] >= 0,
-            "known_item": codes[1] >= 0,
-        }
-        if isinstance(found, LevelDistribution):
-            names = found.scale.labels or [f"{value:.15g}" for value in found.scale.values]
-            columns |= {f"p_{name}": found.proba[:, s] for s, name in enumerate(names)}
-        return frame_of(columns, backend)
+        pairs = aligned(users, items)
+        codes = self._state.pair_codes(*pairs)
+        return prediction_table(pairs, codes, self._state.distribution(*codes, method), backend)
 
     def predict_joint(
         self, users: Ids, items: Ids, *, limit: int = ENUMERATED, draws: int = 20_000, seed: int = 0
@@ -278,7 +279,7 @@ class OrdinalBM(Configured):
         levels = state.scale if isinstance(state.scale, RatingScale) else None
         edges = level_cells(levels, state.standard) if levels and state.standard else None
         user_list, item_list = aligned(users, items)
-        user_codes, item_codes = self._codes(user_list, item_list)
+        user_codes, item_codes = state.pair_codes(user_list, item_list)
         found, weight, exact = joint_levels(
             state.evidence,
             told_apart(user_codes, user_list),
@@ -298,17 +299,7 @@ class OrdinalBM(Configured):
         self, users: Ids, items: Ids, ratings: Any, method: Method = "exact"
     ) -> NDArray[np.float64]:
         """log P of a rating for each pair (log density on a continuous scale)."""
-        found = self.distribution(users, items, method)
-        given = several(ratings)
-        if isinstance(found, LevelDistribution):
-            codes = found.scale.codes(given)
-            if len(codes) != len(found.proba):
-                raise RatingsError(f"{len(codes)} ratings for {len(found.proba)} pairs")
-            return found.log_probability(codes)
-        numbers = finite_numbers(given)
-        if len(numbers) != len(found.mean()):
-            raise RatingsError(f"{len(numbers)} ratings for {len(found.mean())} pairs")
-        return found.log_probability(numbers)
+        return log_probabilities(self.distribution(users, items, method), ratings)
 
     # -- ranking ----------------------------------------------------------------------------------
 
@@ -329,42 +320,25 @@ class OrdinalBM(Configured):
         "mean", the expected rating. Energy alone also ranks high what somebody surely dislikes; for
         a list of favourites use "mean". An unknown user is somebody new without ratings.
         """
-        if (user is None) == (ratings is None):
-            raise SettingsError("say either who it is for, user=…, or what they rated, ratings={…}")
-        if ratings is not None and not isinstance(ratings, Mapping):
-            raise SettingsError("ratings must be a dict of what somebody new rated: {item: rating}")
-        if listed_ids(user) is not None:
-            raise SettingsError("recommend is for one user: use recommend_all(users) for several")
-        check_count("n", n)
+        check_request(user, n, ratings)
         state = self._state
+        code = -1
         if ratings is None:
             code = int(state.codes([user], state.users, state.rated_users)[0])
+        similar = partial(state.similar_items, code) if code >= 0 else None
+        allowed = state.allowed(candidates, similar)
+        if code >= 0:
             evidence, catalogue = state.evidence, state.catalogue
         else:
-            code = -1
-        if code < 0:
-            prior = self.learner if self.learner.coupling_precision > 0 else PseudoLikelihood()
-            evidence = state.newcomer(ratings or {}, prior)
+            evidence = state.newcomer(ratings or {}, self._newcomer_prior)
             catalogue = Catalogue(evidence)
             code = 0
-        allowed = state.allowed(candidates, evidence, code)
-        values = state.scale.values if isinstance(state.scale, RatingScale) else None
+        values = level_values(state.scale)
         _, items, found = next(catalogue.top(np.array([code], np.int32), n, by, values, allowed))
         users = np.full(len(items), code, np.int32)
         rating = predicted(evidence, state.scale, state.standard, users, items.astype(np.int32))
-        mean = rating.mean()
-        listed = [
-            Recommendation(state.items[item], *map(float, figures))
-            for item, *figures in zip(
-                items.tolist(),
-                mean if by == "mean" else found,
-                mean,
-                rating.confidence(),
-                strict=True,
-            )
-        ]
         # The catalogue is scored by mean field; the few that are shown are ordered exactly.
-        return sorted(listed, key=lambda line: -line.score)
+        return recommendations(state.items, items, rating.mean() if by == "mean" else found, rating)
 
     def recommend_all(
         self, users: Sequence[Any] | None = None, n: int = 10, by: By = "energy"
@@ -375,17 +349,8 @@ class OrdinalBM(Configured):
         """
         check_count("n", n)
         state = self._state
-        if users is None:
-            codes = np.flatnonzero(state.rated_users).astype(np.int32)
-        else:
-            chosen = several(users)
-            codes = state.codes(chosen, state.users, state.rated_users)
-            if (codes < 0).any():
-                unknown = list(chosen)[int(np.argmax(codes < 0))]
-                raise RatingsError(
-                    f"user {unknown!r} has no ratings in this model: use recommend(ratings=…)"
-                )
-        values = state.scale.values if isinstance(state.scale, RatingScale) else None
+        codes = state.user_codes(users)
+        values = level_values(state.scale)
         ranked = state.catalogue.top(codes, n, by, values, state.rated_items)
         return {
             state.users[user]: [
@@ -394,6 +359,52 @@ class OrdinalBM(Configured):
             ]
             for user, items, found in (state.by_exact_mean(ranked) if by == "mean" else ranked)
         }
+
+    # -- explaining -------------------------------------------------------------------------------
+
+    def explain(
+        self,
+        user: Any = None,
+        item: Any = None,
+        threshold: Any = None,
+        n: int | None = None,
+        *,
+        ratings: Mapping[Any, Any] | None = None,
+        raters: int = 0,
+        titles: Mapping[Any, str] | None = None,
+    ) -> Explanation:
+        """What moved the prediction for a pair, in parts that add up; `print` shows the largest.
+
+        The parts are of the log-odds of a rating of `threshold` or more (by default the level that
+        splits the predicted probability most evenly), on a continuous scale of the mean. The user
+        is a known one, or somebody new who gave `ratings` {item: rating}. `n` of the user's ratings
+        (all if not said) and `raters` ratings of the item by others are listed one by one, the
+        largest first, the rest summed up. `titles` are what to call items in print.
+        """
+        if item is None or listed_ids(item) is not None or listed_ids(user) is not None:
+            raise SettingsError("explain is for one user and one item: give one id of each")
+        check_request(user, 0, ratings)
+        state = self._state
+        code, person = 0, state.evidence
+        if ratings is None:
+            code = int(state.codes([user], state.users, state.rated_users)[0])
+        else:
+            person = state.newcomer(ratings, self._newcomer_prior)
+        return explained(
+            state, person, user, code, item, threshold=threshold, n=n, raters=raters, titles=titles
+        )
+
+    def similar_items(self, item: Any, n: int = 10) -> list[Similar]:
+        """The n items nearest in hidden space, [(item, similarity), …], nearest first.
+
+        The similarity is the cosine of the items' centred `item_factors`; where items have no
+        hidden units of their own, of their couplings to those of users.
+        """
+        return nearest(self._state, "item", item, n)
+
+    def similar_users(self, user: Any, n: int = 10) -> list[Similar]:
+        """The n users nearest in hidden space, as `similar_items` has it for items."""
+        return nearest(self._state, "user", user, n)
 
     # -- representations --------------------------------------------------------------------------
 
@@ -443,18 +454,30 @@ class OrdinalBM(Configured):
         return self._state.scale
 
     @property
+    def origin(self) -> Origin:
+        """Which version of ordbm learnt this model, and when."""
+        return self._state.origin
+
+    # -- files ------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model, with ids, scale, settings and ratings, to one file.
+
+        `ordbm.load(path)` gives a model that answers the same, bit for bit. A file that is there
+        already is replaced at once, or not at all.
+        """
+        save_model(path, Stored(self._told, self.history, self.interrupted, self._state))
+
+    @property
+    def _newcomer_prior(self) -> Learner:
+        """A learner with the precisions of a newcomer's own parameters."""
+        return self.learner if self.learner.coupling_precision > 0 else PseudoLikelihood()
+
+    @property
     def _state(self) -> Fitted:
         if self._fitted is None:
             raise NotFittedError("this model has not been fitted: call fit(ratings) first")
         return self._fitted
-
-    def _codes(self, users: Ids, items: Ids) -> tuple[Codes, Codes]:
-        state = self._state
-        user_list, item_list = aligned(users, items)
-        return (
-            state.codes(user_list, state.users, state.rated_users),
-            state.codes(item_list, state.items, state.rated_items),
-        )
 
     def __repr__(self) -> str:
         told = self.settings
@@ -462,3 +485,12 @@ class OrdinalBM(Configured):
         shape = f"{kind}, {told.sides}, hidden={told.hidden}, item_links={told.item_links}"
         state = "fitted" if self._fitted is not None else "not fitted"
         return f"OrdinalBM({shape}, user_links={told.user_links}; {state})"
+
+
+def load(path: str | os.PathLike[str]) -> OrdinalBM:
+    """The model that `OrdinalBM.save` wrote to a file. Never runs code from it."""
+    stored = load_model(path)
+    model = OrdinalBM(**stored.told)
+    model._fitted, model.history = stored.fitted, stored.history
+    model.interrupted = stored.interrupted
+    return model

@@ -27,7 +27,7 @@ class Settings:
     link_budget: float = BUDGET
     learner: Any = "pl"
     epochs: int = 20
-    patience: int | None = 3
+    patience: int = 3  # 0: never stop early
     seed: int = 0
     threads: int | None = None
     dtype: Literal["float32", "float64"] = "float32"
@@ -36,16 +36,15 @@ class Settings:
         for name, known in (("features", FeatureKind), ("sides", Sides)):
             _check(name, getattr(self, name), get_args(known))
         _check("dtype", self.dtype, ("float32", "float64"))
-        for name in ("item_links", "user_links", "epochs", "seed"):
+        for name in ("item_links", "user_links", "epochs", "patience", "seed"):
             check_count(name, getattr(self, name))
         if self.seed >= 2**62:
             raise SettingsError(f"seed={self.seed!r}: must be below 2**62")
         check_count("link_support", self.link_support, least=2)
         for size in self.hidden_sizes:
             check_count("hidden", size)
-        for name in ("patience", "threads"):
-            if getattr(self, name) is not None:
-                check_count(name, getattr(self, name), least=1)
+        if self.threads is not None:
+            check_count("threads", self.threads, least=1)
         for name in ("link_shrinkage", "link_budget"):
             value: Any = getattr(self, name)
             if not isinstance(value, Real) or not float(value) >= 0:

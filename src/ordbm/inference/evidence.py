@@ -32,9 +32,8 @@ class Evidence:
     @cached_property
     def tables(self) -> Tables:
         features = self.machine.features
-        return Tables(
-            features.smoothing.astype(self.machine.dtype), features.pair.astype(self.machine.dtype)
-        )
+        smoothing = features.smoothing.astype(self.machine.dtype)
+        return Tables(smoothing, smoothing, features.pair.astype(self.machine.dtype))
 
     @cached_property
     def user_input(self) -> Array:

@@ -24,8 +24,12 @@ def newcomer_evidence(
     value: Array,
     coupling_precision: float,
     bias_precision: float,
+    habit: float = 0.0,
 ) -> Evidence:
-    """Evidence about one new user, code 0, who gave `items` these levels (or values)."""
+    """Evidence about one new user, code 0, who gave `items` these levels (or values).
+
+    The precisions and the habit are those of the prior of users' own parameters.
+    """
     order = np.argsort(items)
     n_items = evidence.ratings.by_item.n_rows
     one_row = Rows(
@@ -42,7 +46,7 @@ def newcomer_evidence(
     )
     if machine.item_side is None:
         return found
-    side = _fitted_side(evidence, found, coupling_precision, bias_precision)
+    side = _fitted_side(evidence, found, coupling_precision, bias_precision, habit)
     joint = Evidence(
         Machine(machine.features, machine.level_bias, machine.user_side, side), ratings, 1
     )
@@ -57,7 +61,11 @@ def newcomer_evidence(
 
 
 def _fitted_side(
-    evidence: Evidence, user_part: Evidence, coupling_precision: float, bias_precision: float
+    evidence: Evidence,
+    user_part: Evidence,
+    coupling_precision: float,
+    bias_precision: float,
+    habit: float,
 ) -> Side:
     """The item side with the newcomer as its only column, fitted in feature space."""
     machine = evidence.machine
@@ -71,28 +79,30 @@ def _fitted_side(
     nobody = np.zeros(len(row.column), np.int32)
     rest = user_part.pair_scores(nobody, row.column).astype(np.float64)  # (m, n)
     has_bias = bool(trained.parameters.rating_bias.size)
+    # The same prior covariance as in training, (1 - habit) F F' + habit I.
+    bias_table = np.hstack([np.sqrt(1 - habit) * table, np.sqrt(habit) * np.eye(n)])
     n_features = table.shape[1]
 
     def parts(free: Array) -> tuple[Array, Array]:
         gamma = free[: n_features * d].reshape(n_features, d)
-        return gamma, free[n_features * d :] if has_bias else np.zeros(n_features)
+        return gamma, free[n_features * d :] if has_bias else np.zeros(bias_table.shape[1])
 
     def loss(free: Array) -> tuple[float, Array]:
         gamma, beta = parts(free)
         value, coupling_gradient, bias_gradient = _log_likelihood(
-            machine.features.is_gaussian, row, rest, hidden_input, table @ gamma, table @ beta
+            machine.features.is_gaussian, row, rest, hidden_input, table @ gamma, bias_table @ beta
         )
         penalty = coupling_precision * (gamma**2).sum() + bias_precision * (beta**2).sum()
         gradient = coupling_precision * gamma - table.T @ coupling_gradient
-        bias_part = bias_precision * beta - table.T @ bias_gradient
+        bias_part = bias_precision * beta - bias_table.T @ bias_gradient
         whole = [gradient.ravel(), bias_part] if has_bias else [gradient.ravel()]
         return 0.5 * penalty - value, np.concatenate(whole)
 
-    start = np.zeros(n_features * (d + has_bias))
+    start = np.zeros(n_features * d + has_bias * bias_table.shape[1])
     gamma, beta = parts(minimize(loss, start, jac=True, method="L-BFGS-B").x)
     coupling = np.zeros((1, n, padded(d)), machine.dtype)
     coupling[0, :, :d] = table @ gamma
-    bias = (table @ beta)[None] if has_bias else np.zeros((0, n))
+    bias = (bias_table @ beta)[None] if has_bias else np.zeros((0, n))
     return Side(
         Parameters(
             trained.parameters.hidden_bias,

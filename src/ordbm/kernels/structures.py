@@ -27,6 +27,7 @@ class Tables(NamedTuple):
     """What the features say about levels."""
 
     smoothing: Floats  # (n, n) F F': how a step on one level moves the others
+    bias_smoothing: Floats  # (n, n) the same for biases
     pair: Floats  # (B, n, n) f_b of two levels
 
 

@@ -30,7 +30,8 @@ class Learner:
     A column with c ratings moves by rate / (precision + curvature c); precisions are those of the
     priors (of deviations from the population's level potential, if that is shared), curvatures the
     typical second derivative per rating. `per_row` above zero adds per_row times the block's rows
-    to that scale instead: plain stochastic gradient.
+    to that scale instead: plain stochastic gradient. People have habits on a scale, such as whole
+    stars only, that the order of its levels does not explain: `habit` leaves room for them.
     """
 
     rate: float
@@ -41,6 +42,7 @@ class Learner:
     coupling_curvature: float
     bias_precision: float
     bias_curvature: float
+    habit: float  # share of the prior of users' own biases that knows no order of levels
     hidden_precision: float
     hidden_curvature: float
     link_precision: float
@@ -54,24 +56,19 @@ class Learner:
     other_side: OtherSide  # how the side at rest enters, if there are two
 
     def __post_init__(self) -> None:
-        for name in ("rate", "decay", "momentum", "per_row", "spread", "column_ratings", *_PRIORS):
-            if not isinstance(getattr(self, name), Real):
-                raise SettingsError(f"{name}={getattr(self, name)!r}: must be a number")
+        for name, (allowed, words) in _BOUNDS.items():
+            value = getattr(self, name)
+            if not isinstance(value, Real):
+                raise SettingsError(f"{name}={value!r}: must be a number")
+            if not allowed(value):
+                raise SettingsError(f"{name}={value!r}: must {words}")
         if self.other_side not in get_args(OtherSide):
             raise SettingsError(
                 f"other_side={self.other_side!r} is not known: use one of "
                 f"{', '.join(get_args(OtherSide))}"
             )
-        for name in ("rate", "decay"):
-            if not getattr(self, name) > 0:
-                raise SettingsError(f"{name}={getattr(self, name)!r}: must be above 0")
-        if not 0 <= self.momentum < 1:
-            raise SettingsError(f"momentum={self.momentum!r}: must be at least 0 and below 1")
         if self.block_rows is not None and self.block_rows < 1:
             raise SettingsError(f"block_rows={self.block_rows!r}: must be at least 1, or None")
-        for name in ("per_row", "spread", "column_ratings", *_PRIORS):
-            if not getattr(self, name) >= 0:
-                raise SettingsError(f"{name}={getattr(self, name)!r}: must not be negative")
 
     def ratings_per_block(self, n_ratings: int, n_columns: int) -> int | None:
         """How many ratings a block holds, about; None if blocks are counted in rows.
@@ -101,6 +98,16 @@ _PRIORS = (
     "hidden_precision", "hidden_curvature", "link_precision", "link_curvature",
 )  # fmt: skip
 
+Bound = tuple[Callable[[Any], bool], str]
+_BOUNDS: dict[str, Bound] = {
+    **dict.fromkeys(("rate", "decay"), (lambda x: x > 0, "be above 0")),
+    "momentum": (lambda x: 0 <= x < 1, "be at least 0 and below 1"),
+    "habit": (lambda x: 0 <= x <= 1, "be between 0 and 1"),
+    **dict.fromkeys(
+        ("per_row", "spread", "column_ratings", *_PRIORS), (lambda x: x >= 0, "not be negative")
+    ),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class PseudoLikelihood(Learner):
@@ -119,6 +126,7 @@ class PseudoLikelihood(Learner):
     coupling_curvature: float = 0.1
     bias_precision: float = 1.0
     bias_curvature: float = 0.2
+    habit: float = 0.5
     hidden_precision: float = 1.0
     hidden_curvature: float = 0.1
     link_precision: float = 1000.0
@@ -148,6 +156,7 @@ class ContrastiveDivergence(Learner):
     coupling_curvature: float = 0.0
     bias_precision: float = 0.0
     bias_curvature: float = 0.0
+    habit: float = 0.0
     hidden_precision: float = 0.0
     hidden_curvature: float = 0.0
     link_precision: float = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,16 @@ from ordbm.parallel import run_on_threads
 from ordbm.rows import Rows
 from ordbm.scoring import hidden_inputs, link_room, side_scores
 
-AT_ONCE = 1_000_000  # ratings scored at a time
+AT_ONCE = 1_000_000  # ratings scored at a time, or learnt before progress is told
 
 
 class SideTraining:
-    """Passes of one learner over one side. `scores` (N, n) is what this side tells the other."""
+    """Passes of one learner over one side. `scores` (N, n) is what this side tells the other.
+
+    `tell`, if set, is given the share of a pass that is done, now and then.
+    """
+
+    tell: Callable[[float], object] | None = None
 
     def __init__(
         self,
@@ -122,11 +128,15 @@ class SideTraining:
     ) -> None:
         barrier = new_barrier()
 
-        def work(thread: int) -> None:
+        def work(blocks: Array, thread: int) -> None:
             kernel(
-                thread, self.threads, self.rooms[thread], barrier, order, self.plan, self.rows,
+                thread, self.threads, self.rooms[thread], barrier, blocks, self.plan, self.rows,
                 self.column_count, self.side.parameters, self.side.n_hidden, self.velocity,
                 self.side.links, self.support, self.tables, *arrays, *last,
             )  # fmt: skip
 
-        run_on_threads(self.threads, work)
+        parts = np.array_split(order, max(1, min(len(order), len(self.rows.column) // AT_ONCE)))
+        for done, blocks in enumerate(parts, 1):
+            run_on_threads(self.threads, partial(work, blocks))
+            if self.tell is not None:
+                self.tell(done / len(parts))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from ordbm.errors import SettingsError
+from ordbm.features import with_habit
 from ordbm.kernels.structures import Tables
 from ordbm.learning.learners import Learner, PseudoLikelihood
 from ordbm.learning.side import SideTraining
-from ordbm.machine import Array, Machine, Orientations
+from ordbm.machine import Array, Machine, Orientations, Parameters
 
 
 class Trainer:
@@ -28,9 +32,15 @@ class Trainer:
         smoothing = machine.features.smoothing
         if learner.unit_smoothing:
             smoothing = smoothing / np.trace(smoothing) * len(smoothing)
-        tables = Tables(
-            smoothing.astype(machine.dtype), machine.features.pair.astype(machine.dtype)
-        )
+        habits = (0.0, learner.habit)  # items own the user side's biases, users the item side's
+        tables = [
+            Tables(
+                smoothing.astype(machine.dtype),
+                with_habit(smoothing, habit).astype(machine.dtype),
+                machine.features.pair.astype(machine.dtype),
+            )
+            for habit in habits
+        ]
         joint = None not in machine.sides
         kept_in = isinstance(learner, PseudoLikelihood) and not learner.leave_out
         if joint and kept_in and learner.other_side == "exact" and machine.features.is_gaussian:
@@ -44,7 +54,7 @@ class Trainer:
                 ratings[number],
                 ratings[1 - number],
                 learner,
-                tables,
+                tables[number],
                 2 * seed + number,
                 threads,
                 curvature=machine.features.curvature,
@@ -57,14 +67,19 @@ class Trainer:
             len(machine.level_bias) if learner.shared_potential else 0, machine.dtype
         )
 
-    def epoch(self, number: int) -> float:
-        """Learn both sides in turn, each beside the other as it is; objective per rating."""
+    def epoch(self, number: int, tell: Callable[[float], object] | None = None) -> float:
+        """Learn both sides in turn, each beside the other as it is; objective per rating.
+
+        `tell` is given the share of the epoch that is done, now and then.
+        """
         total = 0.0
         for here, side in enumerate(self.sides):
             other = self.sides[1 - here] if len(self.sides) == 2 else None
             if other is not None and (number == 0 or not self._keeps_scores):
                 other.refresh_scores(self.learner.other_side, number)
             scores = side.scores[:0] if other is None else other.scores
+            if tell is not None:
+                side.tell = partial(_tell_part, tell, here, len(self.sides))
             total += side.learn(number, self.machine.level_bias, self.level_velocity, scores)
         return total / self.n_ratings / max(len(self.sides), 1)
 
@@ -75,7 +90,23 @@ class Trainer:
             *(array for side in self.sides for array in side.side.parameters),
         ]
 
+    def state(self) -> dict[str, Array]:
+        """All that one epoch hands to the next, by name."""
+        state = {"level_bias": self.machine.level_bias, "level_velocity": self.level_velocity}
+        for number, side in enumerate(self.sides):
+            for name in Parameters._fields:
+                state[f"{number}.{name}"] = getattr(side.side.parameters, name)
+                state[f"{number}.{name}.velocity"] = getattr(side.velocity, name)
+        if len(self.sides) == 2 and self._keeps_scores:
+            state["1.scores"] = self.sides[1].scores  # the first side's are made anew before use
+        return state
+
     @property
     def _keeps_scores(self) -> bool:
         """Whether a pass leaves the side's scores behind for the other side."""
         return isinstance(self.learner, PseudoLikelihood) and self.learner.other_side == "exact"
+
+
+def _tell_part(tell: Callable[[float], object], part: int, parts: int, share: float) -> None:
+    """Tell how much of the whole is done when `share` of one of its parts is."""
+    tell((part + share) / parts)

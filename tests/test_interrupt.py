@@ -1,0 +1,303 @@
+"""Ctrl-C and kill -9: a usable model after the one, the same bits after the other."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from ordbm import OrdinalBM, PseudoLikelihood, Ratings, hold_out
+from ordbm.errors import InterruptedWarning, NotFittedError
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+TINY = {"hidden": 3, "item_links": 4, "epochs": 5}
+WARNING = r"^stopped by Ctrl-C after epoch 2 of 5; the model is usable$"
+
+
+@pytest.fixture(scope="module")
+def ratings():
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(40, size=600), rng.integers(30, size=600)
+    liking = rng.normal(size=40)[users] + rng.normal(size=30)[items]
+    return Ratings(users, items, np.clip(np.round(3 + liking), 1, 5))
+
+
+@pytest.fixture(autouse=True)
+def handler_is_put_back():
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def bits(model):
+    sides = [side for side in model.machine.sides if side is not None]
+    arrays = [array for side in sides for array in side.parameters]
+    return [array.tobytes() for array in (model.machine.level_bias, *arrays)]
+
+
+class CtrlC:
+    """Presses Ctrl-C so many times: when an epoch has ended, or (`within`) is half done."""
+
+    def __init__(self, epoch, times=1, *, within=False):
+        self.epoch, self.times, self.within = epoch, times, within
+
+    def __call__(self, record):
+        if record.epoch == self.epoch and not self.within:
+            self.press()
+
+    def on_progress(self, progress):
+        if (progress.epoch, progress.share) == (self.epoch, 0.5) and self.within:
+            self.press()
+
+    def press(self):
+        for _ in range(self.times):
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_ctrl_c_leaves_the_model_of_the_last_epoch(ratings, within):
+    model = OrdinalBM(**TINY)
+    assert not model.interrupted
+    with pytest.warns(InterruptedWarning, match=WARNING):
+        assert model.fit(ratings, callbacks=CtrlC(2, within=within)) is model
+    assert model.interrupted
+    shorter = OrdinalBM(**{**TINY, "epochs": 2}).fit(ratings)
+    assert bits(model) == bits(shorter)
+    assert [(record.epoch, record.epochs) for record in model.history] == [(1, 5), (2, 5)]
+    model.fit(ratings)
+    assert not model.interrupted
+    assert len(model.history) == 5
+
+
+def test_the_best_epoch_is_kept(ratings):
+    told = {"hidden": 20, "item_links": 0, "epochs": 30, "patience": 0}
+    told["learner"] = PseudoLikelihood(coupling_precision=0.1)
+    with pytest.warns(InterruptedWarning, match="after epoch 20 of 30"):
+        model = OrdinalBM(**told).fit(*hold_out(ratings, 0.2), callbacks=CtrlC(20))
+    best = 1 + int(np.argmin([record.validation["log_loss"] for record in model.history]))
+    assert best < 20
+    told["epochs"] = best
+    assert bits(model) == bits(OrdinalBM(**told).fit(*hold_out(ratings, 0.2)))
+
+
+def test_before_an_epoch_has_ended(ratings):
+    model = OrdinalBM(**TINY)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(ratings, callbacks=CtrlC(1, within=True))
+    assert not model.interrupted
+    with pytest.raises(NotFittedError):
+        model.predict(0, 0)
+
+
+def test_pressed_twice(ratings):
+    model = OrdinalBM(**TINY).fit(ratings)
+    before = bits(model), model.history
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(ratings, callbacks=CtrlC(2, 2, within=True))
+    assert (bits(model), model.history) == before  # what it had learnt earlier
+    assert not model.interrupted
+
+
+def test_in_the_last_epoch_it_is_not_lost(ratings):
+    with pytest.warns(InterruptedWarning, match="after epoch 5 of 5"):
+        model = OrdinalBM(**TINY).fit(ratings, callbacks=CtrlC(5))
+    assert model.interrupted
+
+
+def test_the_training_can_go_on(ratings, tmp_path):
+    with pytest.warns(InterruptedWarning):
+        OrdinalBM(**TINY).fit(ratings, callbacks=CtrlC(2), checkpoint=tmp_path)
+    model = OrdinalBM(**TINY).fit(ratings, checkpoint=tmp_path, resume=True)
+    assert not model.interrupted
+    assert bits(model) == bits(OrdinalBM(**TINY).fit(ratings))
+
+
+def test_an_error_in_a_callback_leaves_the_model_as_it_was(ratings):
+    def broken(record):
+        if record.epoch == 2:
+            raise OSError("disk full")
+
+    for model, state in ((OrdinalBM(**TINY), "not fitted"), (OrdinalBM(**TINY).fit(ratings), ";")):
+        history = list(model.history)
+        with pytest.raises(OSError, match="disk full"):
+            model.fit(ratings, callbacks=broken)
+        assert state in repr(model)
+        assert model.history == history
+
+
+def test_a_handler_of_somebody_else_is_left_alone(ratings):
+    pressed = []
+    signal.signal(signal.SIGINT, lambda *_: pressed.append(True))
+    try:
+        model = OrdinalBM(**TINY).fit(ratings, callbacks=CtrlC(2))
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert pressed == [True]
+    assert len(model.history) == 5
+
+
+def test_fitting_in_another_thread(ratings):
+    model = OrdinalBM(**TINY)
+    thread = threading.Thread(target=model.fit, args=(ratings,))
+    thread.start()
+    thread.join()
+    assert len(model.history) == 5
+
+
+# With processes of their own
+
+HEAD = """
+import os, signal, sys, time
+import numpy as np
+from ordbm import OrdinalBM, Ratings
+from ordbm.learning import checkpoint
+
+rng = np.random.default_rng(0)
+users, items = rng.integers(200, size=4000), rng.integers(100, size=4000)
+liking = rng.normal(size=200)[users] + rng.normal(size=100)[items]
+ratings = Ratings(users, items, np.clip(np.round(3 + liking), 1, 5))
+told = {"hidden": 4, "item_links": 5, "threads": 2}
+
+def bits(model):
+    arrays = [model.machine.level_bias, *model.machine.user_side.parameters]
+    return b"".join(array.tobytes() for array in (*arrays, *model.machine.item_side.parameters))
+"""
+
+CTRL_C = """
+def tell(record):
+    print("epoch", record.epoch, flush=True)
+    time.sleep(float(sys.argv[1]))
+
+model = OrdinalBM(**told, epochs=1000).fit(ratings, callbacks=tell)
+print("usable", np.isfinite(model.predict(0, range(9))).all(), len(model.history), flush=True)
+"""
+
+KILLS = """
+EPOCHS, ROUNDS = 100, 24
+rng = np.random.default_rng(7)
+folder = sys.argv[1]
+told = {**told, "epochs": EPOCHS, "patience": 0}
+whole = OrdinalBM(**told).fit(ratings, ratings)
+checkpoint.PAUSE = 0
+fsync = os.fsync
+
+def slow_fsync(handle):
+    time.sleep(0.02)
+    fsync(handle)
+
+def train():
+    model = OrdinalBM(**told).fit(
+        ratings, ratings, lambda _: time.sleep(0.01), checkpoint=folder, resume=True
+    )
+    assert bits(model) == bits(whole)
+    assert model.history == whole.history
+
+def ended(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+killed = 0
+for number in range(ROUNDS):
+    child = os.fork()
+    if not child:
+        os.fsync = slow_fsync if number % 2 else fsync
+        train()
+        os._exit(0)
+    time.sleep(rng.uniform(0.0, 0.25))
+    os.kill(child, signal.SIGKILL)
+    killed += ended(child) == -signal.SIGKILL
+train()
+print("killed", killed)
+"""
+
+MOMENTS = """
+folder = sys.argv[1]
+told = {**told, "epochs": 3}
+whole = OrdinalBM(**told).fit(ratings)
+checkpoint.PAUSE = 0
+left = 0
+
+def dying(function, after):
+    def work(*arguments):
+        global left
+        left -= 1
+        if left < 0 and after:
+            function(*arguments)
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments)
+    return work
+
+for name in ("fsync", "replace"):
+    for after in (False, True):
+        for left in range(3):
+            child = os.fork()
+            if not child:
+                setattr(os, name, dying(getattr(os, name), after))
+                OrdinalBM(**told).fit(ratings, checkpoint=folder, resume=True)
+                os._exit(0)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), end=" ")
+            model = OrdinalBM(**told).fit(ratings, checkpoint=folder, resume=True)
+            assert bits(model) == bits(whole)
+            assert model.history == whole.history
+            os.unlink(os.path.join(folder, checkpoint.FILE))
+            assert not os.listdir(folder)
+"""
+
+
+def started(script, *arguments):
+    return subprocess.Popen(
+        [sys.executable, "-c", HEAD + script, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def printed(script, *arguments):
+    """What a script prints; it must end well."""
+    process = started(script, *arguments)
+    out, error = process.communicate(timeout=120)
+    assert process.returncode == 0, error
+    return out.split()
+
+
+def test_ctrl_c_in_a_process():
+    process = started(CTRL_C, 0.02)
+    while process.stdout.readline() != "epoch 3\n":
+        assert process.poll() is None, process.stderr.read()
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=60)
+    assert process.returncode == 0, error
+    *_, usable, n = out.split()
+    assert usable == "True"
+    assert 3 <= int(n) < 1000
+    assert f"InterruptedWarning: stopped by Ctrl-C after epoch {n} of 1000; the model is" in error
+
+
+def test_ctrl_c_twice_in_a_process():
+    process = started(CTRL_C, 100)
+    assert process.stdout.readline() == "epoch 1\n", process.stderr.read()
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.5)  # noted, and the callback goes on
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert out == ""
+    assert error.rstrip().endswith("KeyboardInterrupt")
+
+
+@needs_fork
+def test_kill_at_any_moment(tmp_path):
+    told, killed = printed(KILLS, tmp_path)
+    assert told == "killed"
+    assert int(killed) > 16
+
+
+@needs_fork
+def test_kill_while_a_checkpoint_is_written(tmp_path):
+    assert printed(MOMENTS, tmp_path) == [str(-signal.SIGKILL)] * 12
