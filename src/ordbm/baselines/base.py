@@ -1,0 +1,261 @@
+"""What every baseline does with what it has learnt: predict, tabulate, recommend."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordbm.configured import Configured
+from ordbm.errors import NotFittedError
+from ordbm.frames import Backend
+from ordbm.inference.distribution import Decode, RatingDistribution
+from ordbm.inference.distribution import decode as decoded
+from ordbm.learning.loop import Callback, EpochRecord
+from ordbm.prediction import (
+    Codes,
+    Ids,
+    Known,
+    Mask,
+    Numbers,
+    Recommendation,
+    aligned,
+    check_request,
+    check_trainable,
+    level_probabilities,
+    level_values,
+    log_probabilities,
+    prediction_table,
+    recommendations,
+    several,
+)
+from ordbm.ranking import AT_ONCE, SIMILAR_USERS, USERS_AT_ONCE, best, rated_by, similar_rows
+from ordbm.ratings import Ratings, Scale
+from ordbm.scale import RatingScale, finite_numbers
+from ordbm.settings import check_count
+
+
+class Learnt(ABC):
+    """What a baseline has learnt. Code -1 is an unknown user or item."""
+
+    @abstractmethod
+    def distribution(self, users: Codes, items: Codes) -> RatingDistribution:
+        """The distribution of each pair's rating."""
+
+    @abstractmethod
+    def scores(self, users: Codes) -> Numbers:
+        """What items are ranked by, (users, items): larger is better."""
+
+    @abstractmethod
+    def newcomer(self, items: Codes, values: Numbers) -> Learnt:
+        """The same for somebody new, who is user 0 and gave these ratings."""
+
+
+class Watch(NamedTuple):
+    """What a model with epochs needs beside its ratings."""
+
+    known: Known
+    validation: Ratings | None
+    callbacks: Sequence[Callback]
+
+
+class _State(NamedTuple):
+    known: Known
+    ratings: Ratings
+    learnt: Learnt
+
+
+class Baseline(Configured, ABC):
+    """A model with OrdinalBM's interface that subclasses fill by `_learn`.
+
+    `history` has a record per epoch, and `interrupted` says whether Ctrl-C ended the training
+    early; only SVD has epochs. To all others validation ratings and callbacks mean nothing, and
+    they take them so that any model can be fitted the same way.
+    """
+
+    def __init__(self, **told: Any) -> None:
+        self._told = told
+        self.history: list[EpochRecord] = []
+        self.interrupted = False
+        self._fitted: _State | None = None
+
+    @abstractmethod
+    def _learn(self, ratings: Ratings, watch: Watch) -> Learnt:
+        """What these ratings teach."""
+
+    def fit(
+        self,
+        ratings: Ratings,
+        validation: Ratings | None = None,
+        callbacks: Callback | Iterable[Callback] = (),
+    ) -> Self:
+        """Learn from ratings."""
+        check_trainable(ratings)
+        rated_users, rated_items = (
+            np.diff(rows.start) > 0 for rows in (ratings.by_user, ratings.by_item)
+        )
+        known = Known(ratings.users, ratings.items, ratings.scale, rated_users, rated_items)
+        if validation is not None:
+            known.validation_codes(validation)  # an error if these cannot be used
+        told = (callbacks,) if callable(callbacks) else tuple(callbacks)
+        learnt = self._learn(ratings, Watch(known, validation, told))
+        self._fitted = _State(known, ratings, learnt)
+        return self
+
+    # -- predicting -------------------------------------------------------------------------------
+
+    def distribution(self, users: Ids, items: Ids) -> RatingDistribution:
+        """The predicted distribution of each pair's rating, as an object with mean, median, mode…
+
+        Unknown users and items get what is known of the other, or of all ratings.
+        """
+        state = self._state
+        return state.learnt.distribution(*state.known.pair_codes(users, items))
+
+    def predict_proba(self, users: Ids, items: Ids) -> Numbers:
+        """P(level) of each pair, (pairs, levels); rows sum to one."""
+        return level_probabilities(self.distribution(users, items))
+
+    def predict(self, users: Ids, items: Ids, decode: Decode = "mean") -> Numbers:
+        """The mean, median or mode of each pair's predicted distribution."""
+        return decoded(self.distribution(users, items), decode)
+
+    def predict_table(self, users: Ids, items: Ids, backend: Backend | None = None) -> Any:
+        """A frame with a row per pair: ids, mean, median, mode, deviation, confidence, known, p_….
+
+        `backend` is the kind of frame, "pandas", "polars" or "pyarrow"; the first one installed if
+        not said.
+        """
+        state = self._state
+        pairs = aligned(users, items)
+        codes = state.known.pair_codes(*pairs)
+        return prediction_table(pairs, codes, state.learnt.distribution(*codes), backend)
+
+    def log_probability(self, users: Ids, items: Ids, ratings: Any) -> Numbers:
+        """log P of a rating for each pair (log density on a continuous scale)."""
+        return log_probabilities(self.distribution(users, items), ratings)
+
+    # -- ranking ----------------------------------------------------------------------------------
+
+    def recommend(
+        self,
+        user: Any = None,
+        n: int = 10,
+        candidates: Iterable[Any] | Literal["all", "similar_users"] | None = None,
+        *,
+        ratings: Mapping[Any, Any] | None = None,
+    ) -> list[Recommendation]:
+        """The n best items for a known user, or for somebody new who gave `ratings` {item: rating}.
+
+        Items already rated are left out, and so are those nobody has rated; ties go to the item
+        that came first. `candidates`: all items (None or "all"), the items that the 50 most similar
+        users rated ("similar_users"), or item ids. An unknown user is somebody new without ratings.
+        """
+        check_request(user, n, ratings)
+        known, seen, learnt = self._state
+        code = -1
+        if ratings is None:
+            code = int(known.codes([user], known.users, known.rated_users)[0])
+        similar = partial(_similar_items, seen, code) if code >= 0 else None
+        allowed = known.allowed(candidates, similar)
+        if code >= 0:
+            rated = _rated(seen, code)
+        else:
+            rated, values = _given(known, ratings or {})
+            learnt, code = learnt.newcomer(rated, values), 0
+        score = _open_scores(learnt, np.array([code], np.int32), [rated], allowed)
+        listed, found = next(_top(score, n))
+        users = np.full(len(listed), code, np.int32)
+        rating = learnt.distribution(users, listed.astype(np.int32))
+        return recommendations(known.items, listed, found, rating)
+
+    def recommend_all(
+        self, users: Sequence[Any] | None = None, n: int = 10
+    ) -> dict[Any, list[tuple[Any, float]]]:
+        """{user: [(item, score), …]}, best first, for all known users or those given.
+
+        Works in blocks of users: there is never a users × items table.
+        """
+        check_count("n", n)
+        known, seen, learnt = self._state
+        codes = known.user_codes(users)
+        lists: dict[Any, list[tuple[Any, float]]] = {}
+        at_once = max(1, min(USERS_AT_ONCE, AT_ONCE // (8 * len(known.items))))
+        for first in range(0, len(codes), at_once):
+            block = codes[first : first + at_once]
+            rated = [_rated(seen, user) for user in block]
+            score = _open_scores(learnt, block, rated, known.rated_items)
+            for user, (listed, found) in zip(block.tolist(), _top(score, n), strict=True):
+                items = (known.items[item] for item in listed.tolist())
+                lists[known.users[user]] = list(zip(items, found.tolist(), strict=True))
+        return lists
+
+    # -- what is known ----------------------------------------------------------------------------
+
+    def known_users(self, users: Ids) -> Mask:
+        """Whether the model has ratings by each of these users."""
+        known = self._state.known
+        return known.codes(several(users), known.users, known.rated_users) >= 0
+
+    def known_items(self, items: Ids) -> Mask:
+        """Whether the model has ratings of each of these items."""
+        known = self._state.known
+        return known.codes(several(items), known.items, known.rated_items) >= 0
+
+    @property
+    def scale(self) -> Scale:
+        return self._state.known.scale
+
+    @property
+    def _state(self) -> _State:
+        if self._fitted is None:
+            raise NotFittedError("this model has not been fitted: call fit(ratings) first")
+        return self._fitted
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}={value!r}" for name, value in self._told.items())
+        return f"{type(self).__name__}({told})"
+
+
+def _rated(ratings: Ratings, user: int) -> Codes:
+    start = ratings.by_user.start
+    return ratings.by_user.column[start[user] : start[user + 1]]
+
+
+def _similar_items(ratings: Ratings, user: int) -> Mask:
+    """The items that the users most similar to this one have rated, (items,)."""
+    by_user, by_item = ratings.by_user, ratings.by_item
+    similar = similar_rows(by_user, by_item, user, level_values(ratings.scale), SIMILAR_USERS)
+    return rated_by(by_user, similar, ratings.n_items)
+
+
+def _given(known: Known, given: Mapping[Any, Any]) -> tuple[Codes, Numbers]:
+    """Item codes, increasing, and the numbers of what somebody new rated."""
+    items = known.given_codes(given)
+    if not len(items):
+        return items, np.zeros(0)
+    answers, order = list(given.values()), np.argsort(items)
+    if isinstance(known.scale, RatingScale):
+        values = known.scale.values[known.scale.codes(answers, item=list(given))]
+    else:
+        values = finite_numbers(answers, item=list(given))
+    return items[order], values[order]
+
+
+def _open_scores(learnt: Learnt, users: Codes, rated: Sequence[Codes], allowed: Mask) -> Numbers:
+    """Scores, (users, items), with -inf for what may not be listed or was rated already."""
+    scores = np.where(allowed, learnt.scores(users), -np.inf)
+    for row, items in zip(scores, rated, strict=True):
+        row[items] = -np.inf
+    return scores
+
+
+def _top(scores: Numbers, n: int) -> Iterator[tuple[NDArray[np.int64], Numbers]]:
+    """The items and scores of each row's n best, best first."""
+    for row, items in zip(scores, best(scores, n), strict=True):
+        listed = items[np.isfinite(row[items])]
+        yield listed, row[listed]
