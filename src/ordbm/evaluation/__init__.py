@@ -1,0 +1,19 @@
+"""How good a model is on ratings it has not seen."""
+
+from ordbm.evaluation.models import RankingModel, RatingModel
+from ordbm.evaluation.results import CrossValidation, Difference, Evaluation, compare
+from ordbm.evaluation.run import cross_validate, evaluate, train_and_test
+from ordbm.metrics.calibration import Reliability
+
+__all__ = [
+    "CrossValidation",
+    "Difference",
+    "Evaluation",
+    "RankingModel",
+    "RatingModel",
+    "Reliability",
+    "compare",
+    "cross_validate",
+    "evaluate",
+    "train_and_test",
+]

@@ -1,0 +1,64 @@
+"""What a model must offer to be evaluated, and what it says about whom it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordbm.errors import SettingsError
+from ordbm.inference.distribution import RatingDistribution
+from ordbm.prediction import Known
+from ordbm.ratings import Ratings
+
+
+class RatingModel(Protocol):
+    """A model that predicts ratings; for ranking scores it also has `recommend_all`.
+
+    It may have a `history` of epochs, and `known_users(ids)` and `known_items(ids)`, masks of those
+    it has ratings of: strangers are then counted, and left out of ranking. Cross-validation needs
+    `clone()` and `fit(ratings)` as well, with `validation=` if ratings are held out for it.
+    """
+
+    def distribution(self, users: Any, items: Any) -> RatingDistribution:
+        """The predicted distribution of each pair's rating."""
+
+
+class RankingModel(RatingModel, Protocol):
+    """A model that also lists items."""
+
+    def recommend_all(self, users: Sequence[Any], n: int) -> dict[Any, list[tuple[Any, float]]]:
+        """{user: [(item, score), …]}, the n best first, without items that the user has rated."""
+
+
+def name_of(model: object) -> str:
+    """A model in words: what it says itself, or the name of its class."""
+    says = type(model).__repr__ is not object.__repr__
+    return repr(model) if says else type(model).__name__
+
+
+def known(model: Any, test: Ratings) -> dict[str, NDArray[np.bool_]]:
+    """Whom of the test ratings' "users" and "items" a model knows; empty if it does not say."""
+    users, items = list(test.users), list(test.items)
+    state = getattr(model, "_fitted", None)
+    state = getattr(state, "known", state)
+    if isinstance(state, Known):
+        return {
+            "users": state.codes(users, state.users, state.rated_users) >= 0,
+            "items": state.codes(items, state.items, state.rated_items) >= 0,
+        }
+    return {
+        name: np.asarray(getattr(model, f"known_{name}")(ids), bool)
+        for name, ids in (("users", users), ("items", items))
+        if hasattr(model, f"known_{name}")
+    }
+
+
+def check_method(model: object, method: str, purpose: str) -> None:
+    """An error that says what is missing unless the model has this method."""
+    if not callable(getattr(model, method, None)):
+        raise SettingsError(
+            f"{purpose} needs a model with {method}(): {type(model).__name__} has none"
+        )
