@@ -1,6 +1,6 @@
 # Every target sets up what it needs; all it takes is a Python >= 3.11 with venv.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format bench constraints clean
+.PHONY: help demo test test-all lint format docs bench constraints clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -12,7 +12,7 @@ help:  ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-12s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.base  ## Fit and try a machine on the embedded ratings
-	$(BIN)/python -m ordbm.demo $(ARGS)
+	$(BIN)/ordbm demo $(ARGS)
 
 test: $(VENV)/.dev  ## Run the tests (ARGS="-k scale" for some of them)
 	$(BIN)/python -m pytest $(ARGS)
@@ -32,6 +32,9 @@ lint: $(VENV)/.dev  ## Check style, types and the direction of imports
 format: $(VENV)/.dev  ## Put the code into the common format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.dev  ## Build the documentation into build/docs, warnings as errors
+	$(BIN)/python -m sphinx -E -W --keep-going -q $(ARGS) docs build/docs
 
 bench: $(VENV)/.dev  ## Measure speed and memory
 	PYTHON=$(BIN)/python benchmarks/run $(ARGS)

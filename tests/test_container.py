@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load_file, save_file
 
-from ordbm import container
+from ordbm import container, files
 from ordbm.container import FORMAT, read_container, write_container
 from ordbm.errors import ModelFileError
 
@@ -264,9 +264,9 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(file, monkeypatch, 
         raise fault
 
     if stage == "fsync":
-        monkeypatch.setattr(container.os, "fsync", fail)
+        monkeypatch.setattr(files.os, "fsync", fail)
     elif stage == "replace":
-        monkeypatch.setattr(container.Path, "replace", fail)
+        monkeypatch.setattr(files.Path, "replace", fail)
     else:
         monkeypatch.setattr(container, "_parts", lambda *_: (fail() for _ in range(1)))
     expected = KeyboardInterrupt if isinstance(fault, KeyboardInterrupt) else ModelFileError
@@ -281,13 +281,11 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(file, monkeypatch, 
 
 def test_a_write_is_flushed_before_it_takes_the_name(file, monkeypatch):
     order = []
-    replace, fsync = container.Path.replace, os.fsync
+    replace, fsync = files.Path.replace, os.fsync
     monkeypatch.setattr(
-        container.Path, "replace", lambda *names: (order.append("replace"), replace(*names))[1]
+        files.Path, "replace", lambda *names: (order.append("replace"), replace(*names))[1]
     )
-    monkeypatch.setattr(
-        container.os, "fsync", lambda handle: (order.append("fsync"), fsync(handle))[1]
-    )
+    monkeypatch.setattr(files.os, "fsync", lambda handle: (order.append("fsync"), fsync(handle))[1])
     write_container(file, "model", {}, ARRAYS)
     assert order == ["fsync", "replace", "fsync"]
 

@@ -2,7 +2,8 @@
 
 A pass over one block with no prior, no momentum and `per_row=1` moves level parameters by
 rate / rows times K g, where g is the gradient and K = F F' the smoothing of the features (for the
-biases that users own, with their habits in it); hidden biases and links move by g itself. So what a pass did gives its gradient to full precision.
+biases that users own, with their habits in it); hidden biases and links move by g itself. So what a
+pass did gives its gradient to full precision.
 """
 
 import numpy as np

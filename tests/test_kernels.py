@@ -1,5 +1,7 @@
 """The small parts that the engine stands on: numbers, vectors, random streams, threads, plans."""
 
+import signal
+import threading
 from itertools import pairwise
 
 import numpy as np
@@ -262,6 +264,21 @@ def test_errors_in_threads_are_raised_after_all_have_ended():
     with pytest.raises(ValueError, match="from a thread"):
         run_on_threads(3, work)
     assert sorted(ended) == [0, 1, 2]
+
+
+def test_ctrl_c_while_threads_start_is_heard_after_all_have_ended(monkeypatch):
+    start, ended = threading.Thread.start, []
+
+    def interrupted_start(thread):
+        signal.raise_signal(signal.SIGINT)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted_start)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        run_on_threads(3, ended.append)
+    assert sorted(ended) == [0, 1, 2]
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 @pytest.mark.parametrize("total", [0, 1, 2, 7, 100])

@@ -164,6 +164,11 @@ def test_equality_and_words():
         RatingScale([1, 2]).values[0] = 9
 
 
+def test_levels_without_a_middle_are_not_distinct():
+    with pytest.raises(RatingsError, match="must be distinct"):
+        RatingScale([0, 5e-324])
+
+
 def test_ratings_lost_beside_a_huge_one_are_an_error():
     with pytest.raises(RatingsError, match=r"0\.5, 5 cannot be told apart beside one of 1e\+31"):
         RatingScale.infer([0.5, 5, 1e31])

@@ -132,7 +132,9 @@ scales = st.one_of(
     st.integers(1, 5).map(lambda n: RatingScale(range(n))),
     st.just(RatingScale(np.arange(0.5, 5.5, 0.5))),
     st.lists(any_text, min_size=1, max_size=4, unique=True).map(RatingScale),
-    st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=6, unique=True).map(RatingScale),
+    st.lists(st.integers(-(10**9), 10**9), min_size=1, max_size=6, unique=True).map(
+        lambda levels: RatingScale([level / 1000 for level in levels])
+    ),
     st.lists(st.integers(-1000, 1000), min_size=2, max_size=5, unique=True).map(
         lambda edges: RatingScale.bins(sorted(edges))
     ),

@@ -8,7 +8,8 @@ import pytest
 
 import ordbm
 from answers import predictions
-from ordbm import OrdinalBM, Ratings, container
+from ordbm import OrdinalBM, Ratings
+from ordbm import files as whole_files
 from ordbm.container import read_container, write_container
 from ordbm.errors import ModelFileError
 
@@ -50,7 +51,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def no_waiting_for_disks(monkeypatch):
-    monkeypatch.setattr(container.os, "fsync", lambda _: None)
+    monkeypatch.setattr(whole_files.os, "fsync", lambda _: None)
 
 
 def asked(model):

@@ -11,9 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.errors import ModelFileError
+from ordbm.files import replaced
 
 Header = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
 FORMAT = {"model": 1, "checkpoint": 1}  # the newest format of each kind; older ones keep loading
 METADATA = "ordbm"
-TEMPORARY = ".tmp"  # the end of a file's name while it is being written
 LONGEST_HEADER = 100_000_000  # bytes; safetensors' own limit
 
 DTYPES = {
@@ -59,26 +57,16 @@ def write_container(
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelFileError(f"the header of a {kind} file cannot be stored: {error}") from None
     try:
-        target = Path(os.path.realpath(path))  # a link stays a link
-    except ValueError as error:
-        raise ModelFileError(f"cannot write {_shown(path)}: {error}") from None
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{TEMPORARY}")
-    try:
-        with temporary.open("xb") as file:
+        with replaced(path) as file:
             for part in _parts(text, plain):
                 file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-        _flush_folder(target.parent)
+    except ValueError as error:
+        raise ModelFileError(f"cannot write {_shown(path)}: {error}") from None
     except OSError as error:
         raise ModelFileError(
             f"cannot write {_shown(path)}: {error.strerror or error}; choose a file name in a "
             "folder that exists and has room"
         ) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def read_container(path: str | os.PathLike[str], kind: str) -> tuple[Header, Arrays]:
@@ -158,17 +146,6 @@ def _parts(text: str, arrays: Arrays) -> list[bytes | memoryview]:
     if len(head) > LONGEST_HEADER:
         raise ModelFileError(f"a header of {len(head):,} bytes is too large to store")
     return [len(head).to_bytes(8, "little"), head, *(_raw(arrays[name]) for name in ordered)]
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make sure that a new name outlives a power cut (where a folder can be opened at all)."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _fault_at_first_sight(file: Path, kind: str) -> str | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ordbm.errors import SettingsError
@@ -23,8 +25,8 @@ def thread_count(threads: int | None) -> int:
 def run_on_threads(threads: int, work: Callable[[int], Any]) -> None:
     """work(0), …, work(threads - 1) at once, each on a thread of its own.
 
-    Returns when all have ended, also after Ctrl-C: the parts of a kernel wait for each other, so
-    none may be left behind. Then the first error, or the interrupt, is raised.
+    Returns when all have ended, then raises the first error. The parts of a kernel wait for each
+    other, so all must start and none may be left behind: Ctrl-C is heard after they have ended.
     """
     if threads == 1:
         work(0)
@@ -38,16 +40,30 @@ def run_on_threads(threads: int, work: Callable[[int], Any]) -> None:
             errors.append(error)
 
     team = [threading.Thread(target=guarded, args=(t,)) for t in range(threads)]
-    for member in team:
-        member.start()
-    for member in team:
-        while member.is_alive():
-            try:
-                member.join()
-            except KeyboardInterrupt as interrupt:
-                errors.append(interrupt)
+    with _interrupts_held():
+        for member in team:
+            member.start()
+        for member in team:
+            member.join()
     if errors:
         raise errors[0]
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C inside is noted, and handed to whoever handled it before at the end."""
+    heard: list[int] = []
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if heard:
+            handler(heard[0], None)
 
 
 def share(total: int, thread: int, threads: int) -> tuple[int, int]:

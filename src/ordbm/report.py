@@ -5,9 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-import secrets
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from hashlib import blake2s
 from html import escape
 from importlib.resources import files
@@ -23,6 +21,7 @@ from ordbm import __version__
 from ordbm.errors import ModelFileError, RatingsError
 from ordbm.evaluation import CrossValidation, Evaluation
 from ordbm.evaluation.results import score_of, totals_of
+from ordbm.files import replaced
 from ordbm.metrics.calibration import BINS, Reliability, curve_of
 from ordbm.plots import plot_learning, plot_reliability
 
@@ -82,7 +81,8 @@ def write_report(
     )
     target = Path(path)
     try:
-        _write_whole(target, page)
+        with replaced(target) as file:
+            file.write(page.encode())
     except OSError as error:
         raise ModelFileError(
             f"cannot write {target}: {error.strerror or error}; choose a file name in a folder "
@@ -304,14 +304,3 @@ def _picture(ax: Axes, caption: str) -> str:
     own = f"p{blake2s(svg.encode(), digest_size=6).hexdigest()}-"
     svg = re.sub(r'(\sid="|url\(#|href="#)', rf"\g<1>{own}", svg)
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
-def _write_whole(target: Path, text: str) -> None:
-    """Write a file at once: at every moment it is the old one or the whole new one."""
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(target)
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)

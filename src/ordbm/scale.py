@@ -15,6 +15,7 @@ from ordbm.ids import Column, plain_column
 MOST_INFERRED_LEVELS = 100
 MOST_LEVELS = 255  # a level is a uint8, and one code is left for "absent"
 LARGEST = 1e150  # sums of squares of larger numbers would overflow
+TINY = 1e-290  # levels no further apart have no middle
 DIFFERENT = 1e-6  # numbers further apart than this, also relative to their size, are never one
 SAME = 1e-12  # relative: numbers no further apart are one, as 0.1 + 0.2 and 0.3
 ROUNDING = 1e-6  # relative: ratings stored as float32 still find their level
@@ -95,7 +96,7 @@ class RatingScale:
                 f"a scale has 1 to {MOST_LEVELS} levels, got {len(values)}; for more, use "
                 "RatingScale.bins(edges) or a continuous scale"
             )
-        repeated = len(set(labels)) < len(labels) if labels else np.any(np.diff(values) <= 0)
+        repeated = len(set(labels)) < len(labels) if labels else np.any(np.diff(values) <= TINY)
         if repeated:
             raise RatingsError(
                 f"the levels of a scale must be distinct, got {listed(labels or values)}; leave "

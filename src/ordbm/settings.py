@@ -19,7 +19,7 @@ class Settings:
 
     features: FeatureKind = "ordinal"
     sides: Sides = "joint"
-    hidden: int | tuple[int, int] = 50
+    hidden: int | tuple[int, int] = (25, 100)  # the item side gains more from them
     item_links: int = 100
     user_links: int = 0
     link_shrinkage: float = 100.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from ordbm.datasets.values import objects
 from ordbm.errors import RatingsError
+from ordbm.files import replaced
 from ordbm.ids import IdMap
 from ordbm.ratings import Ratings
 from ordbm.scale import RatingScale
@@ -42,7 +42,11 @@ def write_ratings(ratings: Ratings, path: str | os.PathLike[str]) -> None:
         raise RatingsError(
             f"{target}: the name must end in .csv, .tsv (or .csv.gz, .tsv.gz) or .parquet"
         )
-    _written(target, write)
+    try:
+        with replaced(target) as file:
+            write(file)
+    except OSError as problem:
+        raise RatingsError(f"cannot write {target}: {problem.strerror or problem}") from problem
 
 
 def _text_writer(ratings: Ratings, separator: str, packed: bool) -> Callable[[BinaryIO], None]:
@@ -144,18 +148,3 @@ def _quoted(text: str, separator: str) -> str:
     """`text` as a field: in quotes if it would be read as anything else without them."""
     special = text.startswith(" ") or any(sign in text for sign in (separator, '"', "\n", "\r"))
     return '"' + text.replace('"', '""') + '"' if special else text
-
-
-def _written(target: Path, write: Callable[[BinaryIO], None]) -> None:
-    """The file at `target` made by `write`, put there in one step once it is complete."""
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
-        with part.open("xb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
-    except OSError as problem:
-        raise RatingsError(f"cannot write {target}: {problem.strerror or problem}") from problem
-    finally:
-        part.unlink(missing_ok=True)

@@ -19,6 +19,7 @@ import numpy as np
 
 from ordbm.container import read_container, write_container
 from ordbm.errors import CheckpointError, ModelFileError, SettingsError
+from ordbm.files import TEMPORARY
 from ordbm.learning.learners import ContrastiveDivergence, Learner
 from ordbm.machine import Array
 from ordbm.ratings import Ratings
@@ -59,7 +60,8 @@ class Checkpoint:
         self.path = Path(folder) / FILE
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            for left_over in self.path.parent.glob(f".{FILE}.*.tmp"):  # by a kill while writing
+            # A kill while writing leaves these behind.
+            for left_over in self.path.parent.glob(f".{FILE}.*{TEMPORARY}"):
                 left_over.unlink()
         except OSError as error:
             raise SettingsError(

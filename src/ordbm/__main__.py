@@ -1,0 +1,5 @@
+"""`python -m ordbm`: the command line."""
+
+from ordbm.cli import main
+
+main()
