@@ -1,0 +1,33 @@
+"""The command line, `ordbm`. Heavy libraries are imported inside commands: help must be quick."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+from ordbm.cli import (  # noqa: F401
+    data,
+    demo,
+    evaluate,
+    fit,
+    inspect,
+    predict,
+    recommend,
+    reproduce,
+    tune,
+)
+from ordbm.cli.app import app
+
+__all__ = ["app", "main"]
+
+
+def main() -> None:
+    """Run the command line."""
+    warnings.filterwarnings("ignore", message="stopped by Ctrl-C")  # commands say it themselves
+    warnings.showwarning = _remark
+    app()
+
+
+def _remark(message: Any, *_: Any, **__: Any) -> None:
+    print(f"ordbm: {message}", file=sys.stderr)

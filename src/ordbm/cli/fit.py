@@ -1,0 +1,107 @@
+"""`ordbm fit`: ratings in, a model file out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer import Option
+
+import ordbm
+from ordbm.cli.app import INTERRUPTED, app
+from ordbm.cli.inputs import RatingsSource, checked_target, ratings_of, said
+from ordbm.cli.options import Json, ModelOptions, Quiet, ReadingOptions, unfolded
+from ordbm.cli.output import learning_shown, print_json, stderr
+
+
+@app.command()
+@unfolded
+def fit(
+    source: RatingsSource,
+    output: Annotated[
+        Path, Option("--output", "-o", help="The model file to write.", metavar="MODEL")
+    ],
+    reading: ReadingOptions,
+    model_options: ModelOptions,
+    validation: Annotated[
+        float,
+        Option(
+            help="Share of each user's ratings held out to stop at the best epoch; 0 for none.",
+            metavar="FRACTION",
+        ),
+    ] = 0.0,
+    checkpoint: Annotated[
+        Path | None,
+        Option(help="Folder for a checkpoint after every epoch.", metavar="DIR"),
+    ] = None,
+    resume: Annotated[
+        bool,
+        Option(
+            "--resume",
+            help="Go on from the checkpoint, if there is one; the result is the same.",
+            metavar="",
+        ),
+    ] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Learn a machine from ratings and save it.
+
+    Ctrl-C ends the learning in good order: the model so far is saved. A second Ctrl-C ends it at
+    once.
+
+    Example: `ordbm fit ratings.csv -o model.ordbm --validation 0.1 --hidden 80`
+    """
+    if resume and checkpoint is None:
+        raise ordbm.errors.SettingsError(
+            "--resume needs --checkpoint DIR: say where the checkpoints are"
+        )
+    checked_target(output)
+    model = model_options.model()
+    ratings, found = ratings_of(source, reading)
+    say = stderr(quiet or as_json).print
+    say(said(found), markup=False)
+    learn, held_out = ratings, None
+    if validation:
+        learn, held_out = ordbm.hold_out(ratings, validation, seed=model.settings.seed)
+    with learning_shown(quiet or as_json) as show:
+        model.fit(
+            learn, validation=held_out, callbacks=[show], checkpoint=checkpoint, resume=resume
+        )
+    if model.interrupted and not model.history:
+        raise typer.Exit(INTERRUPTED)
+    model.save(output)
+    summary = _summary(model, found, output)
+    if as_json:
+        print_json(summary)
+        return
+    if model.interrupted:
+        more = "; the same command with --resume goes on" if checkpoint else ""
+        say(f"[yellow]interrupted[/yellow]: this is the model of the epochs so far{more}")
+    say(_in_words(summary), markup=False)
+
+
+def _summary(model: Any, found: dict[str, Any], output: Path) -> dict[str, Any]:
+    return {
+        "ratings": found,
+        "model": str(output),
+        "bytes": output.stat().st_size,
+        "interrupted": model.interrupted,
+        "epochs": len(model.history),
+        "seconds": sum(record.seconds for record in model.history),
+        "history": model.history,
+    }
+
+
+def _in_words(summary: dict[str, Any]) -> str:
+    losses = [record.validation["log_loss"] for record in summary["history"] if record.validation]
+    best = (
+        f"; best validation log-loss {min(losses):.4f} in epoch {losses.index(min(losses)) + 1}"
+        if losses
+        else ""
+    )
+    return (
+        f"{summary['model']}: {summary['epochs']} epochs in {summary['seconds']:.1f} s{best} "
+        f"({summary['bytes'] / 1e6:.1f} MB)"
+    )

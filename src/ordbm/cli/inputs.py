@@ -1,0 +1,192 @@
+"""What commands are given: ratings, models, titles, and ids typed as text."""
+
+# ruff: noqa: PLC0415 -- help must be quick
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument
+
+import ordbm
+
+if TYPE_CHECKING:
+    from ordbm.cli.options import ReadingOptions
+    from ordbm.estimator import OrdinalBM
+    from ordbm.ids import IdMap
+    from ordbm.ratings import Ratings
+
+MOST_COMPARED = 100_000  # ids, when one was mistyped
+
+RatingsSource = Annotated[
+    str,
+    Argument(
+        help="A file (csv, tsv, parquet), a MovieLens or Netflix archive or folder, or the name of "
+        "an embedded set: movielens-small.",
+        metavar="RATINGS",
+        show_default=False,
+    ),
+]
+ModelFile = Annotated[
+    Path, Argument(help="A model file of ordbm fit.", metavar="MODEL", show_default=False)
+]
+
+
+def ratings_of(source: str, reading: ReadingOptions) -> tuple[Ratings, dict[str, Any]]:
+    """The ratings that `source` names, and what is to be said about them."""
+    from ordbm.datasets import load_dataset, read_ratings
+    from ordbm.datasets.embedded import EMBEDDED
+
+    started = time.perf_counter()
+    if source in EMBEDDED and not Path(source).exists():
+        ratings = load_dataset(source)
+    else:
+        ratings = read_ratings(source, **reading.arguments())
+    return ratings, {"source": source, **described(ratings), "seconds": _since(started)}
+
+
+def described(ratings: Ratings) -> dict[str, Any]:
+    """Ratings in figures."""
+    return {
+        "ratings": len(ratings),
+        "users": ratings.n_users,
+        "items": ratings.n_items,
+        "scale": str(ratings.scale),
+        "duplicates": ratings.n_duplicates,
+    }
+
+
+def said(found: dict[str, Any]) -> str:
+    """The same in words."""
+    n = found["duplicates"]
+    repeated = f", {n:,} duplicate{'s' if n > 1 else ''} merged" if n else ""
+    return (
+        f"{found['source']}: {found['ratings']:,} ratings by {found['users']:,} users of "
+        f"{found['items']:,} items, {found['scale']}{repeated} (read in {found['seconds']:.1f} s)"
+    )
+
+
+def _since(started: float) -> float:
+    return time.perf_counter() - started
+
+
+def model_of(path: Path) -> OrdinalBM:
+    """The model in a file."""
+    return ordbm.load(path)
+
+
+def users_of(model: OrdinalBM) -> IdMap:
+    """All users of a model, even those without ratings."""
+    return model._state.users
+
+
+def items_of(model: OrdinalBM) -> IdMap:
+    """All items of a model, even those without ratings."""
+    return model._state.items
+
+
+def id_of(text: str, known: IdMap, what: str) -> Any:
+    """The id that was typed: "12" is the text, or else the number, whichever the model knows."""
+    from ordbm.datasets import matched_ids
+
+    found = matched_ids([text], known)[0]
+    if known.codes([found])[0] < 0:
+        raise ordbm.errors.RatingsError(
+            f"{what} {text!r} is not in this model: {_similar(text, known)}"
+        )
+    return found
+
+
+def _similar(text: str, known: IdMap) -> str:
+    """Ids that look like the one that is not known, or else the first of all."""
+    from difflib import get_close_matches
+    from itertools import islice
+
+    names = [str(one) for one in islice(known, MOST_COMPARED)]
+    close = [] if text.isdecimal() else get_close_matches(text, names, n=3)
+    return f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(names[:3])}, …"
+
+
+def checked_target(path: Path | None) -> None:
+    """An error before the work, not after it, where a file cannot be written."""
+    if path is None:
+        return
+    if path.exists() and not path.is_file():  # a folder, or a device, which must not be replaced
+        raise ordbm.errors.SettingsError(f"{path} is not a file: name one to write to")
+    if not path.absolute().parent.is_dir():
+        raise ordbm.errors.SettingsError(
+            f"{path}: there is no folder {path.absolute().parent} to write to"
+        )
+
+
+def titles_of(source: str | None, model: OrdinalBM) -> dict[Any, str] | None:
+    """What the model's items are called, by id; None if nobody asked for it."""
+    if source is None:
+        return None
+    from ordbm.datasets import load_titles, matched_ids
+    from ordbm.datasets.embedded import EMBEDDED
+
+    embedded = source in EMBEDDED and not Path(source).exists()
+    titles = load_titles(source) if embedded else _read_titles(Path(source))
+    known = items_of(model)
+    found = dict(zip(matched_ids(titles, known), titles.values(), strict=True))
+    if not any(item in known for item in found):
+        raise ordbm.errors.RatingsError(
+            f"{source}: none of its {len(found):,} ids is in this model"
+        )
+    return found
+
+
+def _read_titles(path: Path) -> dict[Any, str]:
+    """Titles of a known set, or of a csv or tsv of one's own: the first two columns."""
+    from ordbm.datasets.titles import READERS, read_titles
+
+    if path.is_dir() or path.suffix not in (".csv", ".tsv", ".txt") or path.name in READERS:
+        titles = read_titles(path)
+        if titles is None:
+            raise ordbm.errors.RatingsError(
+                f"{path} has no titles: give a csv or tsv whose first columns are id and title"
+            )
+        return titles
+    import csv
+
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",", strict=True)
+            return {fields[0].strip(): fields[1] for fields in lines if fields}
+    except (csv.Error, IndexError, UnicodeDecodeError) as problem:
+        raise ordbm.errors.RatingsError(
+            f"{path}: line {lines.line_num}: need an id and a title, in UTF-8 ({problem})"
+        ) from None
+
+
+def item_of(text: str, model: OrdinalBM, titles: dict[Any, str] | None) -> Any:
+    """The item that was typed: an id, or a title, whatever its case."""
+    matches = [item for item, title in (titles or {}).items() if title.lower() == text.lower()]
+    known = items_of(model)
+    if len(matches) == 1 and matches[0] in known:
+        return matches[0]
+    return id_of(text, known, "item")
+
+
+def rated_of(texts: list[str], model: OrdinalBM, titles: dict[Any, str] | None) -> dict[Any, Any]:
+    """What somebody new has rated, from ITEM=RATING."""
+    given = {}
+    for text in texts:
+        item, equals, rating = text.rpartition("=")
+        if not equals:
+            raise ordbm.errors.SettingsError(f"--rated {text}: write ITEM=RATING, as 318=5")
+        given[item_of(item.strip(), model, titles)] = _rating_of(rating.strip(), model, text)
+    return given
+
+
+def _rating_of(text: str, model: OrdinalBM, whole: str) -> float | str:
+    labels = getattr(model.scale, "labels", None)
+    if labels:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise ordbm.errors.SettingsError(f"--rated {whole}: {text!r} is not a number") from None

@@ -1,0 +1,149 @@
+"""`ordbm inspect`: what a model file holds."""
+
+# ruff: noqa: PLC0415 -- help must be quick
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from ordbm.cli.app import app
+from ordbm.cli.inputs import ModelFile, item_of, items_of, model_of, titles_of, users_of
+from ordbm.cli.options import Json
+from ordbm.cli.output import facts, print_json, stdout, table
+from ordbm.cli.recommend import Titles
+from ordbm.cli.values import options_for
+
+if TYPE_CHECKING:
+    from ordbm.estimator import OrdinalBM
+    from ordbm.ids import IdMap
+    from ordbm.machine import Side
+
+
+@app.command()
+def inspect(
+    file: ModelFile,
+    item: Annotated[
+        str | None,
+        Option(help="List the items nearest to this one in hidden space.", metavar="ID"),
+    ] = None,
+    titles: Titles = None,
+    n: Annotated[int, Option("-n", help="How many links and items to list.", metavar="N")] = 10,
+    as_json: Json = False,
+) -> None:
+    """Say what a model is, what it was trained on and how that went; its strongest links.
+
+    With `--item`, the items nearest to that one in hidden space.
+
+    Examples: `ordbm inspect model.ordbm` ·
+    `ordbm inspect model.ordbm --item 318 --titles movies.csv`
+    """
+    model = model_of(file)
+    names = titles_of(titles, model) or {}
+    near = None
+    if item is not None:
+        near = model.similar_items(item_of(item, model, names), n)
+    found = {
+        "file": str(file),
+        "bytes": file.stat().st_size,
+        **_identity(model),
+        "trained_on": _trained_on(model),
+        "training": _training(model),
+        "history": model.history,
+        "item_links": strongest_links(model.machine.user_side, items_of(model), n),
+        "user_links": strongest_links(model.machine.item_side, users_of(model), n),
+    }
+    if near is not None:
+        found["nearest"] = near
+    if as_json:
+        print_json(found)
+        return
+    out = stdout()
+    out.print(facts({"file": f"{file} ({found['bytes'] / 1e6:.1f} MB)", **_identity(model)}))
+    out.print(facts(found["trained_on"], title="\nTrained on"))
+    out.print(facts(found["training"], title="\nTraining"))
+    for kind, called in (("item", names), ("user", {})):
+        links: list[dict[str, Any]] = found[f"{kind}_links"]
+        if links:
+            rows = [
+                (_name(link["ids"][0], called), _name(link["ids"][1], called), link["weight"],
+                 link["similarity"])
+                for link in links
+            ]  # fmt: skip
+            columns = (kind, f"and {kind}", "weight", "correlation")
+            out.print(table(columns, rows, title=f"\nStrongest links between {kind}s"))
+    if near is not None:
+        nearest = [(_name(one.id, names), one.similarity) for one in near]
+        out.print(table(("item", "cosine"), nearest, title=f"\nNearest to {item} in hidden space"))
+
+
+def strongest_links(side: Side | None, ids: IdMap, n: int) -> list[dict[str, Any]]:
+    """The n links whose weights are furthest from zero: two ids, the weight, the correlation."""
+    import numpy as np
+
+    if side is None or not side.links.n_edges:
+        return []
+    links = side.links
+    column = np.repeat(np.arange(links.n_columns), np.diff(links.start))
+    first = column < links.neighbour  # each edge is listed at both of its ends
+    ends = np.zeros((links.n_edges, 2), np.int64)
+    ends[links.edge[first]] = np.stack([column[first], links.neighbour[first]], axis=1)
+    weight = side.parameters.link_weight.sum(axis=1)
+    strongest = np.argsort(-np.abs(weight), kind="stable")[:n]
+    return [
+        {
+            "ids": [ids[int(ends[edge, 0])], ids[int(ends[edge, 1])]],
+            "weight": float(weight[edge]),
+            "similarity": float(links.similarity[edge]),
+        }
+        for edge in strongest.tolist()
+    ]
+
+
+def _identity(model: OrdinalBM) -> dict[str, Any]:
+    told = model.settings
+    machine = model.machine
+    sizes = [side.n_hidden if side else 0 for side in machine.sides]
+    edges = [side.links.n_edges if side else 0 for side in machine.sides]
+    return {
+        "model": f"OrdinalBM, {machine.features.kind} features, {told.sides}",
+        "hidden units": f"{sizes[0]} per user, {sizes[1]} per item",
+        "links": f"{edges[0]:,} between items, {edges[1]:,} between users",
+        "settings": shlex.join(options_for(model.get_params())) or "the defaults",
+    }
+
+
+def _trained_on(model: OrdinalBM) -> dict[str, Any]:
+    state = model.evidence.ratings
+    return {
+        "ratings": len(state.by_user.column),
+        "users": len(users_of(model)),
+        "items": len(items_of(model)),
+        "scale": str(model.scale),
+    }
+
+
+def _training(model: OrdinalBM) -> dict[str, Any]:
+    history = model.history
+    found: dict[str, Any] = {
+        "version": f"ordbm {model.origin.version}",
+        "time": model.origin.time,
+        "epochs": f"{len(history)} of {model.settings.epochs}",
+        "interrupted": True if model.interrupted else None,
+        "seconds": f"{sum(record.seconds for record in history):.1f}",
+    }
+    if history:
+        found["objective per rating"] = history[-1].objective
+    scored = [record for record in history if record.validation]
+    if scored:
+        best = min(scored, key=lambda record: record.validation["log_loss"])
+        found["best epoch"] = best.epoch
+        found |= {f"validation {name}": value for name, value in best.validation.items()}
+    return found
+
+
+def _name(one: Any, titles: Mapping[Any, str]) -> str:
+    return f"{one} {titles[one]}" if one in titles else str(one)

@@ -1,0 +1,259 @@
+"""Options shared by several commands: a dataclass per group, unfolded into a command's own."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial, wraps
+from typing import Annotated, Any, get_type_hints
+
+from typer import Option
+
+import ordbm
+from ordbm.cli.values import hidden_of, learner_with, named_value, scale_of
+
+Json = Annotated[
+    bool, Option("--json", help="Print one JSON document instead of tables.", metavar="")
+]
+Quiet = Annotated[
+    bool, Option("--quiet", "-q", help="Show no progress and no remarks.", metavar="")
+]
+
+
+def _option(panel: str, *names: str, unless_told: str = "", **told: Any) -> Any:
+    """An option in a panel of the help; `unless_told` is what the default preset has."""
+    if unless_told:
+        told["help"] += f" [default: {unless_told}]"
+    return Option(*names, rich_help_panel=panel, **told)
+
+
+reading: Callable[..., Any] = partial(_option, "Reading ratings")
+machine: Callable[..., Any] = partial(_option, "The machine")
+learning: Callable[..., Any] = partial(_option, "Learning")
+
+
+def unfolded(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, with each parameter that is a group of options replaced by those options."""
+    hints = get_type_hints(command, include_extras=True)
+    shape = inspect.signature(command)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in shape.parameters.items():
+        if name in groups:
+            parameters += inspect.signature(groups[name], eval_str=True).parameters.values()
+        else:
+            parameters.append(parameter.replace(annotation=hints[name]))
+
+    @wraps(command)
+    def with_groups(**told: Any) -> None:
+        for name, group in groups.items():
+            told[name] = group(**{field.name: told.pop(field.name) for field in fields(group)})
+        command(**told)
+
+    with_groups.__signature__ = shape.replace(  # type: ignore[attr-defined]
+        parameters=[one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    )
+    with_groups.__annotations__ = {one.name: one.annotation for one in parameters}
+    return with_groups
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairOptions:
+    """How a file of users and items is to be read."""
+
+    user: Annotated[
+        str | None,
+        reading("--user-column", help="Column of users, by name or number from 0.", metavar="NAME"),
+    ] = None
+    item: Annotated[
+        str | None, reading("--item-column", help="Column of items.", metavar="NAME")
+    ] = None
+    layout: Annotated[
+        str | None,
+        reading(
+            help="Where it cannot be told from the file.",
+            metavar="csv|tsv|colons|spaces|netflix|parquet",
+        ),
+    ] = None
+    member: Annotated[
+        str | None,
+        reading(help="Which file of a folder or archive, if there are several.", metavar="NAME"),
+    ] = None
+    header: Annotated[
+        bool | None,
+        reading(
+            "--header/--no-header",
+            help="Whether the first line has names, where that cannot be told.",
+            metavar="",
+        ),
+    ] = None
+    encoding: Annotated[str, reading(help="Of text files.", metavar="NAME")] = "utf-8"
+
+    def arguments(self) -> dict[str, Any]:
+        """What `read_pairs` is to be told."""
+        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        for role in ("user", "item", "rating"):
+            if told.get(role) is not None and told[role].isdecimal():
+                told[role] = int(told[role])
+        return told
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions(PairOptions):
+    """How a file of ratings is to be read."""
+
+    rating: Annotated[
+        str | None, reading("--rating-column", help="Column of ratings.", metavar="NAME")
+    ] = None
+    scale: Annotated[
+        str | None,
+        reading(
+            help="Levels from lowest to highest, as 1,2,3,4,5 or poor,fair,good; 'continuous'; or "
+            "bins:0,10,60,600. Found from the ratings if not given.",
+            metavar="LEVELS",
+        ),
+    ] = None
+    duplicates: Annotated[
+        str,
+        reading(
+            help="Of a pair rated more than once: keep the last, take the mean, or refuse.",
+            metavar="last|mean|error",
+        ),
+    ] = "last"
+
+    def arguments(self) -> dict[str, Any]:
+        """What `read_ratings` is to be told."""
+        return {**super().arguments(), "scale": scale_of(self.scale)}
+
+    def options(self) -> list[str]:
+        """The options that say the same."""
+        found: list[str] = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "header" and value is not None:
+                found.append("--header" if value else "--no-header")
+            elif value != field.default:
+                column = "-column" if field.name in ("user", "item", "rating") else ""
+                found += [f"--{field.name}{column}", value]
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """The machine and how it is learnt; None where the preset decides."""
+
+    preset: Annotated[
+        str,
+        machine(
+            help="Where settings not given come from: our defaults, or the paper's section 4.1.",
+            metavar="default|paper",
+        ),
+    ] = "default"
+    features: Annotated[
+        str | None,
+        machine(
+            help="How levels enter the energy; Gaussian is taken for continuous ratings.",
+            metavar="ordinal|categorical|gaussian",
+            unless_told="ordinal",
+        ),
+    ] = None
+    sides: Annotated[
+        str | None,
+        machine(
+            help="Who has hidden units: users, items, or both.",
+            metavar="user|item|joint",
+            unless_told="joint",
+        ),
+    ] = None
+    hidden: Annotated[
+        str | None,
+        machine(
+            help="Hidden units per user and per item; 30,60 for different numbers.",
+            metavar="N[,N]",
+            unless_told="25,100",
+        ),
+    ] = None
+    item_links: Annotated[
+        int | None,
+        machine(help="Neighbours that each item is linked to.", metavar="N", unless_told="100"),
+    ] = None
+    user_links: Annotated[
+        int | None,
+        machine(help="Neighbours that each user is linked to.", metavar="N", unless_told="0"),
+    ] = None
+    link_shrinkage: Annotated[
+        float | None,
+        machine(
+            help="A correlation over c common ratings counts by c / (c + X).",
+            metavar="X",
+            unless_told="100",
+        ),
+    ] = None
+    link_support: Annotated[
+        int | None,
+        machine(help="Common ratings that a link needs at least.", metavar="N", unless_told="5"),
+    ] = None
+    link_budget: Annotated[
+        float | None,
+        machine(
+            help="Co-rated pairs that finding links may visit; beyond, it is refused.", metavar="X"
+        ),
+    ] = None
+    learner: Annotated[
+        str | None,
+        learning(
+            help="Exact pseudo-likelihood, contrastive divergence, or the paper's structured one.",
+            metavar="pl|cd|structured",
+            unless_told="pl",
+        ),
+    ] = None
+    set_: Annotated[
+        list[str] | None,
+        learning(
+            "--set",
+            help="A setting of the learner, as rate=0.3; repeatable. A wrong name lists all.",
+            metavar="NAME=VALUE",
+        ),
+    ] = None
+    epochs: Annotated[
+        int | None, learning(help="Epochs at most.", metavar="N", unless_told="20")
+    ] = None
+    patience: Annotated[
+        int | None,
+        learning(
+            help="With validation ratings: epochs without a better log-loss before stopping.",
+            metavar="N",
+            unless_told="3",
+        ),
+    ] = None
+    seed: Annotated[
+        int | None,
+        learning(help="Of the initial parameters and of sampling.", metavar="N", unless_told="0"),
+    ] = None
+    threads: Annotated[
+        int | None,
+        learning(
+            help="Threads to use; results do not depend on it.",
+            metavar="N",
+            unless_told="all cores",
+        ),
+    ] = None
+    dtype: Annotated[
+        str | None,
+        learning(help="Numbers to compute with.", metavar="float32|float64", unless_told="float32"),
+    ] = None
+
+    def model(self) -> ordbm.OrdinalBM:
+        """A new machine with these settings."""
+        return ordbm.OrdinalBM(**self.arguments())
+
+    def arguments(self) -> dict[str, Any]:
+        """What `OrdinalBM` is to be told."""
+        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        settings = dict(named_value(text) for text in told.pop("set_") or ())
+        if self.hidden is not None:
+            told["hidden"] = hidden_of(self.hidden)
+        if settings:
+            told["learner"] = learner_with(self.preset, self.learner, settings)
+        return told

@@ -1,0 +1,206 @@
+"""What is printed: tables and JSON on stdout, progress and remarks on stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from rich import box, progress
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import ordbm
+from ordbm import files
+
+if TYPE_CHECKING:
+    from ordbm.learning.loop import EpochRecord
+    from ordbm.progress import Progress
+
+WIDTH_IN_FILES = 160  # a table in a pipe or file has no terminal to fit into
+BAR_WIDTH = 30
+
+
+def stdout() -> Console:
+    """Where tables go."""
+    told = os.environ.get("COLUMNS") or sys.stdout.isatty()
+    return Console(highlight=False, soft_wrap=False, width=None if told else WIDTH_IN_FILES)
+
+
+def stderr(quiet: bool = False) -> Console:
+    """Where progress and remarks go."""
+    return Console(stderr=True, highlight=False, soft_wrap=True, quiet=quiet)
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None
+) -> Any:
+    """A Rich table; columns of numbers are set to the right, and texts are taken literally."""
+    cells = [[_cell(value, decimals=2) for value in row] for row in rows]
+    found = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
+    for place, name in enumerate(columns):
+        numeric = all(row[place][1] for row in cells)
+        found.add_column(name, justify="right" if numeric and cells else "left", overflow="fold")
+    for row in cells:
+        found.add_row(*(value if isinstance(value, Text) else Text(value) for value, _ in row))
+    return found
+
+
+def _cell(value: Any, decimals: int) -> tuple[Any, bool]:
+    """A value as shown, and whether it is a number (or none at all)."""
+    if value is None:
+        return "", True
+    if isinstance(value, bool):
+        return "yes" if value else "no", False
+    if isinstance(value, int):
+        return f"{value:,}", True
+    if isinstance(value, float):
+        return ("" if math.isnan(value) else f"{value:.{decimals}f}"), True
+    return value if hasattr(value, "plain") else str(value), False
+
+
+def facts(lines: Mapping[str, Any], *, title: str | None = None) -> Any:
+    """A table of names and what there is to say about them."""
+    found = Table(box=None, title=title, title_justify="left", title_style="bold", padding=(0, 1))
+    found.show_header = False
+    for name, value in lines.items():
+        if value is not None:
+            found.add_row(Text(name, style="dim"), Text(_cell(value, decimals=4)[0]))
+    return found
+
+
+def distribution_bars(levels: Sequence[Any], shares: Sequence[float]) -> Any:
+    """P of each level as a bar."""
+    found = Table(box=None, show_header=False, padding=(0, 1))
+    found.add_column(justify="right")
+    for level, share in zip(levels, shares, strict=True):
+        bar = "█" * round(BAR_WIDTH * share / max(*shares, 1e-9))
+        found.add_row(
+            Text(level if isinstance(level, str) else f"{level:g}"),
+            Text(f"{bar:<{BAR_WIDTH}}", style="cyan"),
+            f"{share:6.1%}",
+        )
+    return found
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on stdout; what is not a finite number is null."""
+    print(json.dumps(plain(document), indent=2, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """`value` in JSON's own kinds: NumPy numbers, arrays and dataclasses unpacked, ids as text."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
+    elif hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+class LearningBar:
+    """A callback for `fit` that shows links, epochs and the time left."""
+
+    def __init__(self, bar: progress.Progress, task: progress.TaskID) -> None:
+        self._bar, self._task = bar, task
+        self._left = ""
+        self._loss = ""
+
+    def __call__(self, record: EpochRecord) -> None:
+        loss = record.validation.get("log_loss")
+        self._loss = f", validation log-loss {loss:.4f}" if loss is not None else ""
+        self._left = f"{_clock(record.seconds_left)} left" if record.seconds_left else ""
+        self._show(record.epoch, record.epochs, record.epoch)
+
+    def on_progress(self, done: Progress) -> None:
+        if done.phase == "links":
+            self._bar.update(
+                self._task, completed=done.share, total=1, state="finding links", left=""
+            )
+        else:
+            self._show(done.epoch, done.epochs, done.epoch - 1 + done.share)
+
+    def _show(self, epoch: int, epochs: int, completed: float) -> None:
+        state = f"epoch {epoch} of {epochs}{self._loss}"
+        self._bar.update(
+            self._task, completed=completed, total=epochs, state=state, left=self._left
+        )
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d}"
+
+
+@contextmanager
+def learning_shown(quiet: bool, what: str = "learning") -> Iterator[LearningBar]:
+    """A callback for `fit` that shows epochs and the time left, on a terminal."""
+    with _bar(
+        quiet,
+        progress.TextColumn("{task.fields[state]}"),
+        progress.TextColumn("{task.fields[left]}", style="cyan"),
+    ) as bar:
+        yield LearningBar(bar, bar.add_task(what, total=None, state="preparing", left=""))
+
+
+@contextmanager
+def steps_shown(quiet: bool, what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+    """A function to be told how many steps are done, shown with the time left on a terminal."""
+    with _bar(
+        quiet,
+        progress.MofNCompleteColumn(),
+        progress.TextColumn(unit),
+        progress.TimeRemainingColumn(compact=True),
+    ) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def bytes_shown(quiet: bool, what: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A function to be told the bytes so far and in all, shown with speed and time left."""
+    with _bar(
+        quiet,
+        progress.DownloadColumn(),
+        progress.TransferSpeedColumn(),
+        progress.TimeRemainingColumn(compact=True),
+    ) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _bar(quiet: bool, *columns: progress.ProgressColumn) -> progress.Progress:
+    return progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(BAR_WIDTH),
+        *columns,
+        console=stderr(quiet),
+        transient=True,
+        disable=quiet or not sys.stderr.isatty(),
+    )
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to that takes the place of `path` at the end, or goes without trace."""
+    try:
+        with files.replaced(path) as file:
+            yield file
+    except OSError as problem:
+        raise ordbm.errors.SettingsError(
+            f"cannot write {path}: {problem.strerror or problem}; choose a folder that has room"
+        ) from problem

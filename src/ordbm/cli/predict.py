@@ -1,0 +1,142 @@
+"""`ordbm predict`: a row of figures for each pair of user and item."""
+
+# ruff: noqa: PLC0415 -- help must be quick
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+import ordbm
+from ordbm.cli.app import app
+from ordbm.cli.inputs import ModelFile, checked_target, items_of, model_of, users_of
+from ordbm.cli.options import Json, PairOptions, Quiet, unfolded
+from ordbm.cli.output import plain, replaced, stderr, steps_shown
+
+if TYPE_CHECKING:
+    from ordbm.estimator import OrdinalBM
+
+PAIRS_AT_ONCE = 100_000
+
+
+@app.command()
+@unfolded
+def predict(
+    file: ModelFile,
+    pairs: Annotated[
+        Path,
+        Argument(help="A file of users and items to predict for.", metavar="PAIRS"),
+    ],
+    reading: PairOptions,
+    output: Annotated[
+        Path | None,
+        Option(
+            "--output",
+            "-o",
+            help="A .csv or .parquet file; csv on stdout if not given.",
+            metavar="FILE",
+        ),
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Predict ratings: mean, median, mode, deviation, confidence and the probability of each level.
+
+    `known_user` and `known_item` say whether the model has ratings of them; for a stranger it
+    predicts from what is known of the other, or of all ratings.
+
+    Example: `ordbm predict model.ordbm pairs.csv -o predictions.parquet`
+    """  # fmt: skip
+    from ordbm.datasets import read_pairs
+
+    checked_target(output)
+    if output is not None and output.suffix not in (".csv", ".parquet"):
+        raise ordbm.errors.SettingsError(f"{output}: the output must end in .csv or .parquet")
+    model = model_of(file)
+    wanted = read_pairs(pairs, **reading.arguments())
+    n_unknown = 0
+    with (
+        steps_shown(quiet or as_json, "predicting", len(wanted.users), "pairs") as done,
+        _writer(output, as_json) as write,
+    ):
+        for first in range(0, len(wanted.users), PAIRS_AT_ONCE):
+            block = slice(first, first + PAIRS_AT_ONCE)
+            found = _predicted(model, wanted.users[block], wanted.items[block])
+            n_unknown += _strangers(found)
+            write(found)
+            done(first + len(found))
+    say = stderr(quiet or as_json).print
+    if n_unknown:
+        say(f"{n_unknown:,} of {len(wanted.users):,} pairs have an unknown user or item")
+    if output is not None:
+        say(f"{output}: {len(wanted.users):,} predictions", markup=False)
+
+
+def _predicted(model: OrdinalBM, users: Any, items: Any) -> Any:
+    """An Arrow table, ids as they were given."""
+    import pyarrow as pa
+
+    from ordbm.datasets import matched_ids
+
+    found = model.predict_table(
+        matched_ids(users, users_of(model)), matched_ids(items, items_of(model)), backend="pyarrow"
+    )
+    for place, (name, ids) in enumerate((("user", users), ("item", items))):
+        given = pa.array(list(map(str, ids))) if ids.dtype == object else pa.array(ids)
+        found = found.set_column(place, name, given)
+    return found
+
+
+def _strangers(found: Any) -> int:
+    import pyarrow.compute as pc
+
+    both = pc.and_(found["known_user"], found["known_item"])
+    return int(len(found) - (pc.sum(both).as_py() or 0))
+
+
+@contextmanager
+def _writer(output: Path | None, as_json: bool) -> Iterator[Any]:
+    """A function that writes an Arrow table after another, to the file or to stdout."""
+    if output is not None:
+        with replaced(output) as temporary, _tables_to(temporary, output.suffix) as write:
+            yield write
+    elif as_json:
+        separator = "["
+
+        def write_json(found: Any) -> None:
+            nonlocal separator
+            for row in found.to_pylist():
+                print(separator, json.dumps(plain(row)), sep="\n", end="")
+                separator = ","
+
+        yield write_json
+        print("\n]" if separator == "," else "[]")
+    else:
+        with _tables_to(sys.stdout.buffer, ".csv") as write:
+            yield write
+
+
+@contextmanager
+def _tables_to(target: Any, suffix: str) -> Iterator[Any]:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    kind = pyarrow.csv.CSVWriter if suffix == ".csv" else pyarrow.parquet.ParquetWriter
+    writer: Any = None
+
+    def write(found: Any) -> None:
+        nonlocal writer
+        writer = writer or kind(target, found.schema)
+        writer.write_table(found)
+
+    try:
+        yield write
+    finally:
+        if writer is not None:
+            writer.close()

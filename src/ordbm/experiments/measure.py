@@ -1,0 +1,156 @@
+"""One run: a model fitted to the training part and scored on the test part."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ordbm.experiments.data import Split
+from ordbm.experiments.definition import MAE, Run
+from ordbm.experiments.lists import (
+    ORDERS,
+    Counts,
+    Score,
+    list_hits,
+    list_scores,
+    machine_score,
+    named_scores,
+    popularity_score,
+)
+from ordbm.experiments.memory import forget_peak, peak_bytes
+from ordbm.experiments.models import OpenMachine, OpenSVD
+from ordbm.learning.loop import EpochRecord
+from ordbm.prediction import level_values
+from ordbm.ranking import Catalogue
+from ordbm.ratings import Ratings
+from ordbm.split import hold_out
+
+WARM_USERS = 20  # whose ratings compile the kernels, so that no run's time has that in it
+
+Found = dict[str, Any]
+
+
+def model_of(run: Run, threads: int | None = None) -> OpenMachine | OpenSVD | None:
+    """The model of a run, not fitted; counting needs none."""
+    if run.model == "machine":
+        return OpenMachine(**run.settings, threads=threads)
+    return OpenSVD(**run.settings) if run.model == "svd" else None
+
+
+def settings_of(run: Run) -> dict[str, Any]:
+    """All settings that a run depends on, those that nobody chose included."""
+    model = model_of(run)
+    if isinstance(model, OpenMachine):
+        told = {name: value for name, value in asdict(model.settings).items() if name != "threads"}
+        learner = {"kind": type(model.learner).__name__, **asdict(model.learner)}
+        return told | {"learner": learner, "method": run.method}
+    return {} if model is None else model.get_params()
+
+
+class Measure:
+    """Fits and scores the runs of one split."""
+
+    def __init__(
+        self,
+        split: Split,
+        counts: Counts | None,
+        lengths: tuple[int, ...],
+        *,
+        each_epoch: bool,
+        threads: int | None,
+    ) -> None:
+        self.split, self.counts, self.lengths = split, counts, lengths
+        self.each_epoch, self.threads = each_epoch, threads
+
+    def found(self, run: Run, callbacks: Sequence[Any]) -> Found:
+        """Scores, by epoch and in the end, time and memory."""
+        model = model_of(run, self.threads)
+        if model is None:
+            return self._counted(run.seed)
+        self._warm_up(run)
+        forget_peak()
+        fitted = self._fitted(model, run, callbacks)
+        started = time.perf_counter()
+        scores = _scores(model, self.split.test, run)
+        seconds = {"fit": fitted.pop("seconds"), "predict": time.perf_counter() - started}
+        scores[MAE] = scores[f"mae_{run.decode}"]
+        found = {**fitted, "scores": scores}
+        if self.counts is not None and isinstance(model, OpenMachine):
+            lists = self._ranked(model)
+            found |= {"lists": lists, "scores": scores | named_scores(lists, self.lengths)}
+        return {**found, "seconds": seconds, "peak_bytes": peak_bytes()}
+
+    def _fitted(self, model: OpenMachine | OpenSVD, run: Run, callbacks: Sequence[Any]) -> Found:
+        """Records of the epochs, the one kept, and seconds without those of scoring."""
+        train, test = self.split
+        how: dict[str, Any] = {}
+        if run.validation:
+            train, how["validation"] = hold_out(train, run.validation, run.seed)
+        curve: list[dict[str, float]] = []
+        scoring = 0.0
+
+        def score(_: EpochRecord) -> None:
+            nonlocal scoring
+            started = time.perf_counter()
+            curve.append(_scores(model, test, run))
+            scoring += time.perf_counter() - started
+
+        watching: list[Callable[[EpochRecord], None]] = [score] if self.each_epoch else []
+        started = time.perf_counter()
+        model.fit(train, callbacks=[*watching, *callbacks], **how)
+        seconds = time.perf_counter() - started - scoring
+        _check_whole(model)
+        epochs = [_epoch(record) for record in model.history]
+        for epoch, scores in zip(epochs, curve, strict=False):
+            epoch["test"] = scores
+        losses = [record.validation.get("log_loss", 0.0) for record in model.history]
+        kept = 1 + losses.index(min(losses)) if run.validation else len(losses)
+        return {"epochs": epochs, "kept_epoch": kept, "seconds": seconds}
+
+    def _ranked(self, model: OpenMachine) -> dict[str, dict[str, list[float]]]:
+        catalogue, values = Catalogue(model.evidence), level_values(self.split.test.scale)
+        return {order: self._listed(machine_score(catalogue, order, values)) for order in ORDERS}
+
+    def _counted(self, seed: int) -> Found:
+        assert self.counts is not None
+        started = time.perf_counter()
+        lists = {"popularity": self._listed(popularity_score(self.counts, seed))}
+        return {
+            "epochs": [],
+            "kept_epoch": 0,
+            "scores": named_scores(lists, self.lengths),
+            "lists": lists,
+            "seconds": {"fit": 0.0, "predict": time.perf_counter() - started},
+            "peak_bytes": None,
+        }
+
+    def _listed(self, score: Score) -> dict[str, list[float]]:
+        assert self.counts is not None
+        hits = list_hits(score, self.counts, self.split.test, self.lengths[-1])
+        return list_scores(hits, self.split.test, self.lengths)
+
+    def _warm_up(self, run: Run) -> None:
+        few = self.split.train.select(self.split.train.user_codes < WARM_USERS)
+        model = model_of(run._replace(settings={**run.settings, "epochs": 1}), self.threads)
+        if len(few) and model is not None:
+            model.fit(few)
+            _check_whole(model)
+            _scores(model, few, run)
+
+
+def _scores(model: OpenMachine | OpenSVD, test: Ratings, run: Run) -> dict[str, float]:
+    if isinstance(model, OpenMachine):
+        return model.scores(test, run.method)
+    return model.scores(test)
+
+
+def _check_whole(model: OpenMachine | OpenSVD) -> None:
+    if model.interrupted:
+        raise KeyboardInterrupt  # half a training is no result
+
+
+def _epoch(record: EpochRecord) -> dict[str, Any]:
+    found = {"epoch": record.epoch, "objective": record.objective, "seconds": record.seconds}
+    return found | ({"validation": record.validation} if record.validation else {})

@@ -1,0 +1,321 @@
+"""The command line as a whole: help, options, faults."""
+
+import re
+import subprocess
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import ordbm
+from cli_runs import SMALL, answer, fault, run, started, write_ratings_file
+from ordbm import settings
+from ordbm.cli.options import ModelOptions, ReadingOptions, unfolded
+from ordbm.cli.values import options_for
+from ordbm.features import FeatureKind
+from ordbm.learning.learners import LEARNERS
+
+FULL = Path("/dev/full")
+COMMANDS = ("demo", "fit", "predict", "recommend", "explain", "evaluate", "tune", "inspect")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with ratings.csv and model.ordbm."""
+    folder = tmp_path_factory.mktemp("cli")
+    write_ratings_file(folder / "ratings.csv")
+    answer("fit", folder / "ratings.csv", "-o", folder / "model.ordbm", *SMALL)
+    return folder
+
+
+# -- help -----------------------------------------------------------------------------------------
+
+
+def test_version():
+    assert answer("--version") == f"ordbm {ordbm.__version__}\n"
+
+
+def test_no_command_is_a_request_for_help():
+    assert answer() == answer("--help")
+    assert answer("data") == answer("data", "--help")
+    for command in (*COMMANDS, "data"):
+        assert f" {command} " in answer()
+
+
+@pytest.mark.parametrize(
+    "command", [*((name,) for name in COMMANDS), *(("data", name) for name in ("get", "convert"))]
+)
+def test_every_command_has_an_example(command):
+    text = " ".join(answer(*command, "--help").split())
+    assert re.search(rf"Examples?: .*ordbm {' '.join(command)}", text)
+
+
+def test_help_and_version_load_no_heavy_library():
+    code = (
+        "import sys\nfrom ordbm.cli import main\n"
+        "for sys.argv in (['ordbm', '--version'], ['ordbm', 'fit', '--help']):\n"
+        "    try: main()\n    except SystemExit as done: assert not done.code\n"
+        "print(*{name.split('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"numpy", "numba", "llvmlite", "scipy", "pandas", "polars", "pyarrow", "optuna"}
+    assert not heavy & set(done.stderr.split())
+
+
+# -- options --------------------------------------------------------------------------------------
+
+
+def option(name):
+    return get_type_hints(ModelOptions, include_extras=True)[name].__metadata__[0]
+
+
+def test_help_states_the_defaults_of_the_library():
+    known = settings.Settings()
+    stated = {}
+    for field in fields(ModelOptions):
+        told = re.search(r"\[default: (.*)\]", option(field.name).help)
+        if told:
+            stated[field.name] = told[1]
+    assert stated.pop("threads") == "all cores"
+    assert known.threads is None
+    for name, text in stated.items():
+        value = getattr(known, name)
+        parts = value if isinstance(value, tuple) else (value,)
+        assert text == ",".join(str(part).removesuffix(".0") for part in parts), name
+    assert len(stated) >= 11
+
+
+def test_help_states_the_choices_of_the_library():
+    assert set(option("features").metavar.split("|")) == set(get_args(FeatureKind))
+    assert set(option("sides").metavar.split("|")) == set(get_args(settings.Sides))
+    assert set(option("preset").metavar.split("|")) == set(settings.PRESETS)
+    assert set(option("learner").metavar.split("|")) == set(LEARNERS)
+
+
+def test_every_setting_has_an_option():
+    assert {field.name for field in fields(settings.Settings)} | {"preset", "set_"} == {
+        field.name for field in fields(ModelOptions)
+    }
+
+
+def told(*arguments):
+    """The groups of options that a command is given."""
+    found = {}
+    small = typer.Typer()
+
+    @small.command()
+    @unfolded
+    def command(reading: ReadingOptions, model_options: ModelOptions) -> None:
+        found.update(reading=reading, model=model_options)
+
+    done = CliRunner().invoke(small, list(arguments))
+    assert done.exit_code == 0, done.output
+    return found["reading"], found["model"]
+
+
+learners = st.builds(
+    replace,
+    st.sampled_from(list(LEARNERS.values())),
+    rate=st.floats(0.01, 2),
+    bias_precision=st.floats(0, 100),
+    block_rows=st.none() | st.integers(1, 1000),
+    shared_potential=st.booleans(),
+    other_side=st.sampled_from(["exact", "sample"]),
+)
+arguments = st.fixed_dictionaries(
+    {},
+    optional={
+        "features": st.sampled_from(get_args(FeatureKind)),
+        "sides": st.sampled_from(get_args(settings.Sides)),
+        "hidden": st.integers(0, 99) | st.tuples(st.integers(0, 99), st.integers(0, 99)),
+        "item_links": st.integers(0, 99),
+        "link_shrinkage": st.floats(0, 1e6),
+        "learner": st.sampled_from(list(LEARNERS)) | learners,
+        "epochs": st.integers(0, 99),
+        "preset": st.sampled_from(list(settings.PRESETS)),
+        "seed": st.integers(0, 2**62 - 1),
+        "dtype": st.sampled_from(["float32", "float64"]),
+    },
+)
+
+
+@given(arguments)
+def test_options_for_settings_give_these_settings(given_arguments):
+    model = ordbm.OrdinalBM(**given_arguments)
+    _, options = told(*options_for(given_arguments))
+    assert options.model().settings == model.settings
+    assert options.model().learner == model.learner
+
+
+def test_set_changes_the_learner_of_the_preset():
+    _, options = told("--preset", "paper", "--set", "rate=0.25", "--set", "block-rows=none")
+    expected = replace(LEARNERS["structured"], rate=0.25, block_rows=None)
+    assert options.model().learner == expected
+
+
+def test_reading_options_give_themselves():
+    texts = ["--user-column", "u", "--rating-column", "2", "--scale", "1,2", "--no-header"]
+    reading, _ = told(*texts)
+    assert reading.arguments()["rating"] == 2
+    assert told(*reading.options())[0] == reading
+    assert told()[0].options() == []
+
+
+def test_scales():
+    def scale(text):
+        return told("--scale", text)[0].arguments()["scale"]
+
+    assert scale("1, 2,5") == [1, 2, 5]
+    assert scale("poor,fair") == ["poor", "fair"]
+    assert scale("continuous") == "continuous"
+    assert scale("bins:0,10,60") == ordbm.RatingScale.bins([0, 10, 60])
+
+
+# -- faults ---------------------------------------------------------------------------------------
+
+FIT = ("fit", "ratings.csv", "-o", "new.ordbm")
+FAULTS = {
+    ("fit", "none.csv", "-o", "new.ordbm"): "none.csv.*No such file",
+    ("fit", "bad.csv", "-o", "new.ordbm"): r"bad.csv.*line 3.*'oops' is not a number",
+    ("fit", "twice.csv", "-o", "new.ordbm", "--duplicates", "error"): "more than once",
+    ("fit", "ratings.csv"): "Missing option.*output",
+    ("fit", "ratings.csv", "-o", "none/new.ordbm"): "no folder",
+    ("fit", "ratings.csv", "-o", "."): "not a file",
+    ("fit", "ratings.csv", "-o", "/dev/null"): "not a file",
+    (*FIT, "--sides", "both"): "sides='both'",
+    (*FIT, "--epochs", "few"): "--epochs.*integer",
+    (*FIT, "--epochs", "-1"): "epochs=-1",
+    (*FIT, "--hidden", "4,x"): "--hidden 4,x",
+    (*FIT, "--hidden", "1,2,3"): r"hidden=\(1, 2, 3\)",
+    (*FIT, "--preset", "none"): "preset='none'",
+    (*FIT, "--set", "rate"): "NAME=VALUE",
+    (*FIT, "--set", "rate=fast"): "must be a number",
+    (*FIT, "--set", "rate=nan"): "rate=nan",
+    (*FIT, "--set", "speed=1"): "no such setting; it has rate, ",
+    (*FIT, "--set", "shared_potential=1"): "true or false",
+    (*FIT, "--validation", "2"): "between 0 and 1",
+    (*FIT, "--scale", "1,2"): "not on the scale",
+    (*FIT, "--scale", "bins:a,b"): "edges",
+    (*FIT, "--user-column", "who"): "no column 'who'.*say which with --user-column$",
+    ("fit", "odd.csv", "-o", "new.ordbm"): "--user-column, .* if it is data, --no-header",
+    (*FIT, "--resume"): "--checkpoint",
+    (*FIT, "--unknown"): "No such option",
+    ("recommend", "model.ordbm"): "--user ID",
+    ("recommend", "model.ordbm", "--user", "1", "--rated", "100=1"): "either",
+    ("recommend", "model.ordbm", "--user", "999"): "user '999' is not in this model: it has",
+    ("recommend", "model.ordbm", "--user", "1", "--by", "luck"): "by='luck'",
+    ("recommend", "model.ordbm", "--user", "1", "-n", "-1"): "n=-1",
+    ("recommend", "model.ordbm", "--user", "1", "--candidates", "none"): "--candidates none",
+    ("recommend", "model.ordbm", "--user", "1", "--candidates", "model.ordbm"): "not in this model",
+    ("recommend", "model.ordbm", "--rated", "100"): "ITEM=RATING",
+    ("recommend", "model.ordbm", "--rated", "100=great"): "'great' is not a number",
+    ("recommend", "model.ordbm", "--rated", "100=6"): "off the scale",
+    ("recommend", "model.ordbm", "--rated", "7=1"): "item '7' is not in this model",
+    ("recommend", "model.ordbm", "--user", "1", "--titles", "none.csv"): "none.csv",
+    ("recommend", "model.ordbm", "--user", "1", "--titles", "others.csv"): "none of its 2 ids",
+    ("recommend", "model.ordbm", "--user", "1", "--titles", "model.ordbm"): "no titles",
+    ("recommend", "model.ordbm", "--user", "1", "--titles", "narrow.csv"): "line 1",
+    ("recommend", "ratings.csv", "--user", "1"): "not an ordbm model",
+    ("recommend", "cut.ordbm", "--user", "1"): "incomplete or was altered",
+    ("recommend", "changed.ordbm", "--user", "1"): "incomplete or was altered",
+    ("inspect", "none.ordbm"): "does not exist",
+    ("inspect", "model.ordbm", "--item", "x"): "item 'x'",
+    ("explain", "model.ordbm", "--user", "1"): "Missing option.*item",
+    ("predict", "model.ordbm", "none.csv"): "none.csv",
+    ("predict", "model.ordbm", "bad.csv", "-o", "new.txt"): ".csv or .parquet",
+    ("predict", "model.ordbm", "one.csv"): "one.csv",
+    ("evaluate", "ratings.csv", "--compare", "bias,luck"): "--compare luck: there is global",
+    ("evaluate", "ratings.csv", "--folds", "1"): "folds=1",
+    ("evaluate", "ratings.csv", "--folds", "2", "--model", "model.ordbm"): "--folds and --model",
+    ("evaluate", "ratings.csv", "--model", "model.ordbm", "--compare", "all"): "without --model",
+    ("evaluate", "ratings.csv", "--lists", "ten"): "--lists ten",
+    ("evaluate", "ratings.csv", "--lists", "0", *SMALL): "lists",
+    ("evaluate", "ratings.csv", "--report", "none/r.html"): "no folder",
+    ("tune", "ratings.csv", "--study", "ratings.csv"): "another kind of file",
+    ("tune", "ratings.csv", "--metric", "luck"): "metric='luck'",
+    ("tune", "ratings.csv", "--trials", "0"): "trials=0",
+    ("data", "get", "luck"): "no data set 'luck'",
+    ("data", "convert", "ratings.csv", "new.xls"): "must end in",
+    ("data", "luck"): "No such command",
+    ("luck",): "No such command",
+}
+
+
+@pytest.fixture(scope="module")
+def faulty_files(files):
+    (files / "bad.csv").write_text("user,item,rating\n1,2,3\n1,3,oops\n")
+    (files / "twice.csv").write_text("user,item,rating\n1,2,3\n1,2,4\n")
+    (files / "others.csv").write_text("id,title\n-1,nothing\n")
+    (files / "narrow.csv").write_text("title\nAlien\n")
+    (files / "odd.csv").write_text("a,b,c\n1,2,3\n")
+    (files / "one.csv").write_text("user\n1\n")
+    content = (files / "model.ordbm").read_bytes()
+    (files / "cut.ordbm").write_bytes(content[:-100])
+    (files / "changed.ordbm").write_bytes(content[:-100] + b"?" * 100)
+    return files
+
+
+@pytest.mark.parametrize("arguments", FAULTS, ids=" ".join)
+def test_bad_input_is_one_sentence_and_exit_code_2(arguments, faulty_files, monkeypatch):
+    monkeypatch.chdir(faulty_files)
+    before = sorted(path.name for path in faulty_files.iterdir())
+    assert re.search(FAULTS[arguments], fault(*arguments))
+    assert sorted(path.name for path in faulty_files.iterdir()) == before
+
+
+def test_a_mistyped_name_is_guessed(tmp_path):
+    (tmp_path / "names.csv").write_text("user,item,rating\nalice,x,1\nalice,y,2\nbob,x,3\n")
+    answer("fit", tmp_path / "names.csv", "-o", tmp_path / "m.ordbm", *SMALL)
+    text = fault("recommend", tmp_path / "m.ordbm", "--user", "alcie")
+    assert text == "user 'alcie' is not in this model: did you mean alice?"
+
+
+def test_faults_in_a_process_of_its_own():
+    process = started("fit", "none.csv", "-o", "new.ordbm")
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert output == ""
+    assert len(errors.splitlines()) == 1
+    assert errors.startswith("ordbm: ")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason=f"this system has no {FULL}")
+def test_an_output_that_is_full():
+    with FULL.open("w") as full:
+        process = subprocess.run(
+            [sys.executable, "-m", "ordbm", "data", "list", "--json"],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert process.returncode == 2
+    assert process.stderr == "ordbm: no space left on device\n"
+
+
+def test_a_reader_that_goes_away_is_no_trouble(files):
+    pairs = files / "many.csv"
+    pairs.write_text("user,item\n" + "1,100\n" * 20_000)
+    process = started("predict", files / "model.ordbm", pairs, "-q")
+    assert process.stdout.readline().startswith('"user","item"')
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait(timeout=60) == 1
+
+
+def test_text_that_the_terminal_cannot_show(files, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    (files / "titles.csv").write_text("\n".join(f"{item},Amélie" for item in range(100, 120)))
+    arguments = ("--user", "1", "-n", "1", "--titles", files / "titles.csv")
+    process = started("recommend", files / "model.ordbm", *arguments)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert "Am?lie" in output
+
+
+def test_no_colours_outside_a_terminal(files):
+    assert "\x1b" not in run("inspect", files / "model.ordbm").output

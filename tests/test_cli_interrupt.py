@@ -1,0 +1,132 @@
+"""Long work on the command line: progress on a terminal, Ctrl-C, kill and resume."""
+
+import os
+import pty
+import re
+import signal
+import time
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+import ordbm
+from cli_runs import SMALL, answer, write_ratings_file
+from cli_runs import started as process_of
+
+LONG = ["--hidden", "4", "--item-links", "5", "--epochs", "1000000", "--patience", "0"]
+PATIENCE = 60  # seconds, for compiling on first use
+
+
+@pytest.fixture(autouse=True)
+def ratings(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_ratings_file(tmp_path / "ratings.csv")
+    answer("fit", "ratings.csv", "-o", "compiled.ordbm", *SMALL)
+    return ordbm.read_ratings("ratings.csv")
+
+
+@pytest.fixture
+def started():
+    """Commands in processes of their own, which do not outlive the test."""
+    processes = []
+
+    def start(*arguments, **options):
+        processes.append(process_of(*arguments, **options))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def waited_for(path):
+    """`path`, once it is there."""
+    deadline = time.monotonic() + PATIENCE
+    while not path.exists():
+        assert time.monotonic() < deadline, f"no {path}"
+        time.sleep(0.01)
+    return path
+
+
+def test_ctrl_c_saves_the_model_so_far(started, tmp_path):
+    process = started("fit", "ratings.csv", "-o", "m.ordbm", *LONG, "--checkpoint", "run")
+    waited_for(tmp_path / "run" / "checkpoint.ordbm")
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, errors
+    assert output == ""
+    assert "interrupted" in errors
+    assert "--resume" in errors
+    assert "Traceback" not in errors
+    assert "Warning" not in errors
+    model = ordbm.load("m.ordbm")
+    assert model.interrupted
+    assert len(model.history) >= 1
+    assert np.isfinite(model.predict([1], [101])).all()
+
+
+def test_ctrl_c_without_a_model_is_exit_code_130(started, tmp_path):
+    process = started("evaluate", "ratings.csv", *LONG)
+    assert process.stderr.readline().startswith("ratings.csv: 300 ratings")
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert output == ""
+    assert errors == "ordbm: interrupted\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["compiled.ordbm", "ratings.csv"]
+
+
+def test_ctrl_c_keeps_the_study(started, tmp_path):
+    fixed = ("--hidden", "4", "--item-links", "0", "--epochs", "2", "--study", "s.db")
+    process = started("tune", "ratings.csv", *fixed, "--trials", "100000")
+    while not process.stderr.readline().startswith("trial 2"):
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, errors
+    assert "interrupted" in errors
+    assert "ordbm fit ratings.csv" in output
+    assert (tmp_path / "s.db").exists()
+    again = started("tune", "ratings.csv", *fixed, "--trials", "1")
+    found, errors = again.communicate(timeout=PATIENCE)
+    assert again.returncode == 0, errors
+    assert "trial" not in errors  # there were enough of them in the study
+    assert "ordbm fit ratings.csv" in found
+
+
+def test_a_killed_fit_goes_on_to_the_same_bits(started, tmp_path, ratings):
+    wanted = [*SMALL[:-1], "400"]
+    process = started("fit", "ratings.csv", "-o", "m.ordbm", *wanted, "--checkpoint", "run")
+    waited_for(tmp_path / "run" / "checkpoint.ordbm")
+    process.kill()
+    process.communicate(timeout=PATIENCE)
+    answer("fit", "ratings.csv", "-o", "m.ordbm", *wanted, "--checkpoint", "run", "--resume")
+    answer("fit", "ratings.csv", "-o", "whole.ordbm", *wanted)
+    resumed, whole = ordbm.load("m.ordbm"), ordbm.load("whole.ordbm")
+    assert resumed.history == whole.history
+    users = list(ratings.users)
+    np.testing.assert_array_equal(
+        resumed.predict_proba(users, 101), whole.predict_proba(users, 101)
+    )
+
+
+def test_progress_is_shown_on_a_terminal(started):
+    master, slave = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    epochs = [*SMALL[:-1], "400", "--validation", "0.1", "--patience", "0"]
+    process = started("fit", "ratings.csv", "-o", "m.ordbm", *epochs, stderr=slave, env=environment)
+    os.close(slave)
+    shown = b""
+    with suppress(OSError):  # how a terminal says that nobody writes to it any more
+        while part := os.read(master, 65536):
+            shown += part
+    os.close(master)
+    assert process.communicate(timeout=PATIENCE)[0] == ""
+    assert process.returncode == 0
+    text = shown.decode()
+    assert re.search(r"epoch \d+ of 400, validation log-loss \d", text)
+    assert re.search(r"\d:\d\d left", text)
+    assert "400 epochs" in text

@@ -1,0 +1,38 @@
+"""`ordbm demo` keeps its word: best in every column, with titles, a distribution and lists."""
+
+import json
+
+import pytest
+
+from cli_runs import answer, run
+from ordbm import settings
+from ordbm.cli import demo
+from ordbm.cli.scores import best_of
+from ordbm.datasets import load_titles
+
+
+@pytest.mark.slow
+def test_ours_is_best_in_every_column():
+    told = json.loads(answer("demo", "--json"))
+    scores = told["scores"]
+    assert len(scores) >= 7
+    assert {"mae_mean", "mae_median", "mae_mode", "rmse", "log_loss", "rps"} <= set(
+        scores[demo.OURS]
+    )
+    for name in scores[demo.OURS]:
+        assert best_of(scores, name) == {demo.OURS}, name
+    assert len(told["recommended"]) == len(told["recommended_to_somebody_new"]) == demo.LISTED
+
+
+def test_the_demo_in_words(monkeypatch):
+    monkeypatch.setitem(settings.PRESETS, "default", {"epochs": 1, "hidden": 2, "item_links": 5})
+    done = run("demo")
+    assert done.exit_code == 0, done.stderr
+    assert "100,004 ratings" in done.stderr
+    lines = done.stdout.splitlines()
+    for name in (demo.OURS, "bias", "item-knn", "svd"):
+        assert any(line.strip().startswith(name) for line in lines)
+    assert sum("█" in line or line.rstrip().endswith("%") for line in lines) == 10  # levels
+    titles = set(load_titles("movielens-small").values())
+    assert sum(any(title in line for title in titles) for line in lines) >= 2 * demo.LISTED
+    assert run("demo", "-q").stderr == ""
