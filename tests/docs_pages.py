@@ -1,0 +1,195 @@
+"""Runs what README and docs show. As a script, writes the outputs they show anew.
+
+Blocks of Python and of commands run from the top of a page to its end, in a folder of their own. A
+`text` block right after one is what it prints. `<!-- not run: reason -->` and `<!-- fails -->`
+before a block say just that. A page that shows output is run as it stands, the others with a small
+machine.
+"""
+
+import ast
+import contextlib
+import io
+import os
+import re
+import shlex
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+import pandas as pd
+from typer.testing import CliRunner
+
+import ordbm
+from ordbm import settings
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    ROOT / "README.md",
+    *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts),
+]
+SMALL = {"epochs": 2, "hidden": 4, "item_links": 5}
+FENCE = re.compile(
+    r"(?:<!-- (?P<remark>[^\n]*) -->\n+)?"
+    r"^```(?P<kind>python|console)\n(?P<code>.*?)^```$"
+    r"(?:\n\n```text\n(?P<output>.*?)^```$)?",
+    re.DOTALL | re.MULTILINE,
+)
+TIME = re.compile(r"\d+(?:\.\d+)? m?s\b")
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+
+
+class Block(NamedTuple):
+    kind: str
+    code: str
+    line: int  # of the page, the first of the code
+    output: str | None
+    output_span: tuple[int, int]
+    remark: str
+
+    @property
+    def is_run(self):
+        return not self.remark.startswith("not run: ")
+
+
+def blocks(text):
+    for found in FENCE.finditer(text):
+        line = text.count("\n", 0, found.start("code")) + 1
+        output, span = found["output"], found.span("output")
+        yield Block(found["kind"], found["code"], line, output, span, found["remark"] or "")
+
+
+def printed_by(page):
+    """(block, what it printed) for each block of a page that is run, in order."""
+    text = page.read_text(encoding="utf-8")
+    found = list(blocks(text))
+    preset = {} if any(block.output is not None for block in found) else SMALL
+    here = Path.cwd()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.dict(settings.PRESETS, {"default": preset}),
+        mock.patch.dict(os.environ, {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}),
+    ):
+        try:
+            os.chdir(folder)
+            names = what_readers_bring()
+            for block in found:
+                if block.is_run:
+                    run = run_python if block.kind == "python" else run_commands
+                    yield block, run(block, page, names)
+        finally:
+            os.chdir(here)
+
+
+def what_readers_bring():
+    """Stand-ins for data of one's own, as names and as files."""
+    ratings = ordbm.load_dataset("movielens-small")
+    frame = ratings.select(ratings.user_codes < 60).to_frame("pandas")
+    frame.to_csv("ratings.csv", index=False)
+    frame[["user", "item"]].head(5).to_csv("pairs.csv", index=False)
+    own = frame.rename(columns={"user": "customer", "item": "film", "rating": "stars"})
+    return {
+        "users": [1, 1],
+        "items": [31, 1029],
+        "values": [4, 2],
+        "answers": ["good", "poor"],
+        "seconds": [5, 100],
+        "frame": own,
+    }
+
+
+def run_python(block, page, names):
+    """What the code prints; the value of a last line that is an expression is shown too."""
+    tree = ast.parse("\n" * (block.line - 1) + block.code, page.name)
+    shown = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        exec(compile(tree, page.name, "exec"), names)
+        if shown is not None:
+            value = eval(compile(ast.Expression(shown.value), page.name, "eval"), names)
+            if value is not None:
+                print(value if isinstance(value, pd.DataFrame) else repr(value))
+    return out.getvalue()
+
+
+def run_commands(block, page, names):  # noqa: ARG001
+    """What the `ordbm` commands print. Those of make and pip are held to exist instead."""
+    out = []
+    for line in block.code.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if not words:
+            continue
+        if words[0] == "make":
+            check_make_target(words[1])
+        elif words[:2] == ["pip", "install"]:
+            check_extras(words[2])
+        elif words[0] == "ordbm":
+            out.append(run_command(words[1:], fails=block.remark == "fails"))
+        else:
+            raise AssertionError(f"{page.name}: do not know how to run {line!r}")
+    return "".join(out)
+
+
+def run_command(words, fails):
+    from ordbm.cli import app
+
+    result = CliRunner().invoke(app, words)
+    if result.exit_code != (2 if fails else 0):
+        raise AssertionError(f"{words}: exit code {result.exit_code}: {result.output}") from (
+            result.exception
+        )
+    return result.output
+
+
+def check_make_target(name):
+    targets = re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert name in targets, f"there is no `make {name}`"
+
+
+def check_extras(requirement):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    name, _, extras = requirement.partition("[")
+    assert name == project["name"]
+    known = set(project["optional-dependencies"])
+    assert set(filter(None, re.split(r"[\],]", extras))) <= known, requirement
+
+
+def alike(shown, printed):
+    """The same words and whole numbers; other numbers close; times and lengths of bars ignored."""
+    return _stable(shown) == _stable(printed) and all(
+        abs(float(a) - float(b)) <= max(0.02, 0.02 * abs(float(b)), 1.5 * _last_digit(b))
+        for a, b in zip(_decimals(shown), _decimals(printed), strict=True)
+    )
+
+
+def _stable(text):
+    words = TIME.sub("… s", text)
+    words = re.sub("[█▏▎▍▌▋▊▉]+", " ", words)
+    words = NUMBER.sub(lambda number: "#" if "." in number[0] else number[0], words)
+    return words.split()
+
+
+def _decimals(text):
+    return [number for number in NUMBER.findall(TIME.sub("", text)) if "." in number]
+
+
+def _last_digit(number):
+    return 10.0 ** -len(number.partition(".")[2])
+
+
+def write_outputs(page):
+    text = page.read_text(encoding="utf-8")
+    for block, printed in reversed(list(printed_by(page))):
+        if block.output is not None:
+            start, end = block.output_span
+            lines = "\n".join(line.rstrip() for line in printed.splitlines())
+            text = text[:start] + lines.strip("\n") + "\n" + text[end:]
+    page.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for each in PAGES:
+        if any(block.output is not None for block in blocks(each.read_text(encoding="utf-8"))):
+            print(each.relative_to(ROOT))
+            write_outputs(each)

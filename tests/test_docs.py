@@ -1,0 +1,82 @@
+"""README and docs keep their word: what they show runs, and prints what they show."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+import ordbm
+from docs_pages import PAGES, ROOT, alike, blocks, printed_by
+
+DOCS = ROOT / "docs"
+WITH_CODE = [page for page in PAGES if any(blocks(page.read_text(encoding="utf-8")))]
+
+
+def name_of(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
+def test_what_a_page_shows_runs_and_prints_what_it_shows(page):
+    for block, printed in printed_by(page):
+        if block.output is not None:
+            assert alike(block.output, printed), f"{page.name}:{block.line} prints\n{printed}"
+
+
+def test_a_block_is_left_out_for_a_stated_reason_only():
+    for page in WITH_CODE:
+        for block in blocks(page.read_text(encoding="utf-8")):
+            if block.remark.startswith("not run"):
+                assert re.fullmatch(r"not run: \S.{10,}", block.remark), name_of(page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_block_of_code_is_one_that_is_run(page):
+    kinds = re.findall(r"^ *```(\S.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    unknown = {kind for kind in kinds if not kind.startswith("{")} - {"python", "console", "text"}
+    assert not unknown
+
+
+def test_outputs_differ_by_words_and_by_more_than_rounding():
+    assert alike("log-loss 1.687, 20 epochs in 7.6 s ███", "log-loss  1.689, 20 epochs in 9 s █")
+    assert not alike("log-loss 1.687", "log-loss 1.787")
+    assert not alike("20 epochs", "19 epochs")
+    assert not alike("Toy Story 4.10", "Alien 4.10")
+
+
+def test_links_between_files_lead_somewhere():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{name_of(page)}: {target}"
+
+
+def test_every_public_name_has_a_place_in_the_reference():
+    reference = (DOCS / "reference" / "python.md").read_text(encoding="utf-8")
+    described = set(re.findall(r"auto\w+:: (?:ordbm\.)?(\S+)", reference))
+    assert set(ordbm.__all__) - {"__version__"} <= described
+
+
+def test_the_site_is_built_without_a_warning(tmp_path):
+    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-E"]
+    done = subprocess.run(
+        [*build, "-d", tmp_path / "doctrees", DOCS, tmp_path / "site"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for page in (tmp_path / "site").rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        loaded = re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"(https?:[^\"]+)\"", text)
+        assert not loaded, f"{page.name} needs the network: {loaded}"
+
+
+def test_the_tests_that_pages_name_exist():
+    for page in PAGES:
+        named = re.findall(r"`(?:tests/)?(test_\w+)(?:\.py)?`", page.read_text(encoding="utf-8"))
+        missing = {name for name in named if not (ROOT / "tests" / f"{name}.py").exists()}
+        assert not missing, name_of(page)
