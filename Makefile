@@ -40,11 +40,14 @@ bench: $(VENV)/.dev  ## Measure speed and memory
 	PYTHON=$(BIN)/python benchmarks/run $(ARGS)
 	PYTHON=$(BIN)/python benchmarks/memory
 
+peers: $(VENV)/.dev  ## Measure accuracy beside other libraries (ARGS="--data filmtrust --models ours")
+	PYTHON=$(BIN)/python benchmarks/accuracy $(ARGS)
+
 constraints: $(VENV)/.dev  ## Pin what is installed now as what is tested with
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
 
 clean:  ## Remove all that the targets made
-	rm -rf .venv .venv-* benchmarks/.venv-peers benchmarks/.cache build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-* benchmarks/.venv-peers* benchmarks/.cache build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:

@@ -16,7 +16,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from speed import RESULTS, commit, cpu_model
+from data import HERE
+from provenance import commit, cpu_model
+
+RESULTS = HERE / "results"
 
 FIT = """
 import json, resource, sys, time

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import ours
 from data import CACHE, HERE, Split, add_arguments, cached_split, load_split
+from provenance import commit, cpu_model
 
 RESULTS = HERE / "results"
 PEERS = HERE / "peers"
@@ -221,23 +222,6 @@ Medians over the rounds of one run; a ratio is taken within its round. Load aver
 
 
 # --- provenance -----------------------------------------------------------------------------------
-
-
-def cpu_model() -> str:
-    """The processor's name as Linux gives it, elsewhere whatever Python knows."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
-
-
-def commit() -> str:
-    """The commit measured, marked if the working tree differs from it."""
-    command = ["git", "-C", str(HERE), "describe", "--always", "--dirty"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    return result.stdout.strip() or "unknown"
 
 
 def installed_versions(figures: dict[str, Any]) -> dict[str, str]:
