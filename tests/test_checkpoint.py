@@ -7,6 +7,7 @@ import pytest
 
 import ordbm
 from ordbm import ContrastiveDivergence, OrdinalBM, PseudoLikelihood, Ratings
+from ordbm.container import write_container
 from ordbm.errors import CheckpointError, ModelFileError, SettingsError
 from ordbm.learning import checkpoint as checkpoints
 from ordbm.learning import side
@@ -323,3 +324,10 @@ def test_progress_within_an_epoch_changes_nothing(parts, monkeypatch):
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     assert len(shares) >= 8
+
+
+@pytest.mark.parametrize("header", [{}, {"history": 3, "stopped": False, "origin": {}}])
+def test_a_container_that_is_no_checkpoint(parts, tmp_path, header):
+    write_container(tmp_path / checkpoints.FILE, "checkpoint", header, {})
+    with pytest.raises(ModelFileError, match="is not a checkpoint of a training"):
+        OrdinalBM(**TINY).fit(parts[0], checkpoint=tmp_path, resume=True)

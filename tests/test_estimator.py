@@ -648,7 +648,27 @@ def test_recommend_by_mean_is_in_order_of_predicted_ratings(model):
     lines = model.recommend(0, 5, by="mean")
     assert [line.score for line in lines] == [line.mean for line in lines]
     best = sorted((line.mean for line in model.recommend(0, 1000)), reverse=True)
-    np.testing.assert_allclose([line.mean for line in lines], best[:5], atol=0.05)
+    assert [line.mean for line in lines] == best[:5]
+
+
+@pytest.mark.parametrize("n", [1, 3, 7])
+def test_a_shorter_list_by_mean_is_the_beginning_of_a_longer_one(model, n):
+    longer = [line.item for line in model.recommend(0, 1000, by="mean")]
+    assert [line.item for line in model.recommend(0, n, by="mean")] == longer[:n]
+
+
+def test_a_tuple_of_known_ids_is_not_taken_for_a_stranger(ratings, model):
+    both = tuple(ratings.items)[:2]
+    with pytest.raises(RatingsError, match="is one id, a tuple"):
+        model.predict(0, both)
+    assert model.predict(np.array(0), np.array(both[0])) == model.predict(0, both[0])
+    np.testing.assert_array_equal(model.known_items([both[0], "nothing"]), [True, False])
+    np.testing.assert_array_equal(model.known_users([0, "nobody"]), [True, False])
+
+
+def test_callbacks_must_be_callable(ratings):
+    with pytest.raises(SettingsError, match="a callback must be a function"):
+        OrdinalBM().fit(ratings, callbacks=[3])
 
 
 @pytest.mark.parametrize("make", [list, np.array, set, pd.Series, iter])

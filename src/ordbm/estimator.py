@@ -31,6 +31,7 @@ from ordbm.neighbours import Links, correlation_links, no_links
 from ordbm.parallel import thread_count
 from ordbm.prediction import (
     Ids,
+    Mask,
     Recommendation,
     aligned,
     check_request,
@@ -49,6 +50,8 @@ from ordbm.ratings import Ratings, Scale
 from ordbm.scale import RatingScale
 from ordbm.settings import Sides, check_count, settings_of
 from ordbm.storage import Stored, load_model, save_model
+
+SHORTLIST = 10  # times as many items as a list has are rated exactly
 
 
 class OrdinalBM(Configured):
@@ -138,6 +141,8 @@ class OrdinalBM(Configured):
         if resume and checkpoint is None:
             raise SettingsError("resume=True needs the folder to go on from: say checkpoint=folder")
         callbacks = (callbacks,) if callable(callbacks) else tuple(callbacks)
+        if not all(map(callable, callbacks)):
+            raise SettingsError("a callback must be a function that takes an EpochRecord")
         tell = teller(callbacks)
         keeper = saved = None
         if checkpoint is not None:
@@ -334,30 +339,34 @@ class OrdinalBM(Configured):
             catalogue = Catalogue(evidence)
             code = 0
         values = level_values(state.scale)
-        _, items, found = next(catalogue.top(np.array([code], np.int32), n, by, values, allowed))
+        # For one person all items can be rated exactly; the mean-field order is that of a few only.
+        most = len(state.items) if by == "mean" else n
+        _, items, found = next(catalogue.top(np.array([code], np.int32), most, by, values, allowed))
         users = np.full(len(items), code, np.int32)
         rating = predicted(evidence, state.scale, state.standard, users, items.astype(np.int32))
-        # The catalogue is scored by mean field; the few that are shown are ordered exactly.
-        return recommendations(state.items, items, rating.mean() if by == "mean" else found, rating)
+        score = rating.mean() if by == "mean" else found
+        return recommendations(state.items, items, score, rating)[:n]
 
     def recommend_all(
         self, users: Sequence[Any] | None = None, n: int = 10, by: By = "energy"
     ) -> dict[Any, list[tuple[Any, float]]]:
         """{user: [(item, score), …]}, best first, for all known users or those given.
 
-        Works in blocks of users: there is never a users × items table.
+        Works in blocks of users: there is never a users × items table. By mean, mean field chooses
+        a few times as many items as are asked for, and exact means choose among these.
         """
         check_count("n", n)
         state = self._state
         codes = state.user_codes(users)
         values = level_values(state.scale)
-        ranked = state.catalogue.top(codes, n, by, values, state.rated_items)
+        most = SHORTLIST * n if by == "mean" else n
+        ranked = state.catalogue.top(codes, most, by, values, state.rated_items)
         return {
             state.users[user]: [
                 (state.items[item], float(score))
                 for item, score in zip(items.tolist(), found, strict=True)
             ]
-            for user, items, found in (state.by_exact_mean(ranked) if by == "mean" else ranked)
+            for user, items, found in (state.by_exact_mean(ranked, n) if by == "mean" else ranked)
         }
 
     # -- explaining -------------------------------------------------------------------------------
@@ -438,6 +447,14 @@ class OrdinalBM(Configured):
         bias = side.parameters.hidden_bias[: side.n_hidden] if side else np.zeros(0)
         alone = -np.logaddexp(0.0, bias.astype(np.float64)).sum()
         return np.where(codes >= 0, energy[codes], alone)
+
+    def known_users(self, users: Ids) -> Mask:
+        """Whether the model has ratings by each of these users."""
+        return self._state.known_users(users)
+
+    def known_items(self, items: Ids) -> Mask:
+        """Whether the model has ratings of each of these items."""
+        return self._state.known_items(items)
 
     @property
     def machine(self) -> Machine:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import import_module
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from ordbm.ranking import SIMILAR_USERS, Catalogue, rated_by, similar_rows
 from ordbm.ratings import Ratings, Scale
 from ordbm.scale import RatingScale, finite_numbers
 
+LISTS_AT_ONCE = 2_000
 Ranked = tuple[int, NDArray[Any], NDArray[Any]]  # a user, items, scores
 
 
@@ -82,18 +84,17 @@ class Fitted(Known):
         """The share of each level among the ratings learnt from."""
         return np.exp(log_frequencies(self.ratings.by_user.level, len(self.machine.level_bias)))
 
-    def by_exact_mean(self, ranked: Iterable[Ranked]) -> Iterator[Ranked]:
-        """Lists of the catalogue, ordered and scored by exact means instead of mean-field ones."""
-        lists = list(ranked)
-        users = [np.full(len(items), user, np.int32) for user, items, _ in lists]
-        items = [items.astype(np.int32) for _, items, _ in lists]
-        if not lists:
-            return
-        mean = self.distribution(np.concatenate(users), np.concatenate(items), "exact").mean()
-        ends = np.cumsum([len(listed) for listed in items])[:-1]
-        for (user, listed, _), score in zip(lists, np.split(mean, ends), strict=True):
-            order = np.argsort(-score, kind="stable")
-            yield user, listed[order], score[order]
+    def by_exact_mean(self, ranked: Iterable[Ranked], n: int) -> Iterator[Ranked]:
+        """The n best of each list by exact means instead of mean-field ones, as many at a time."""
+        lists = iter(ranked)
+        while part := list(islice(lists, LISTS_AT_ONCE)):
+            users = np.concatenate([np.full(len(items), user, np.int32) for user, items, _ in part])
+            items = np.concatenate([items.astype(np.int32) for _, items, _ in part])
+            mean = self.distribution(users, items, "exact").mean()
+            ends = np.cumsum([len(listed) for _, listed, _ in part])[:-1]
+            for (user, listed, _), score in zip(part, np.split(mean, ends), strict=True):
+                order = np.argsort(-score, kind="stable")[:n]
+                yield user, listed[order], score[order]
 
     def newcomer(self, given: Mapping[Any, Any], prior: Learner) -> Evidence:
         """Evidence about somebody new who gave these ratings {item: rating}.

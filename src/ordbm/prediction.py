@@ -43,7 +43,17 @@ class Known:
     def codes(self, ids: Ids, known: IdMap, rated: Mask) -> Codes:
         """Codes of ids; -1 for the unknown and for those without ratings."""
         codes = known.codes(ids)
+        if len(ids) == 1 and codes[0] < 0:
+            _check_not_several(next(iter(ids)), known)
         return np.where((codes >= 0) & rated[codes], codes, -1).astype(np.int32)
+
+    def known_users(self, users: Ids) -> Mask:
+        """Whether there are ratings by each of these users."""
+        return self.codes(several(users), self.users, self.rated_users) >= 0
+
+    def known_items(self, items: Ids) -> Mask:
+        """Whether there are ratings of each of these items."""
+        return self.codes(several(items), self.items, self.rated_items) >= 0
 
     def pair_codes(self, users: Ids, items: Ids) -> tuple[Codes, Codes]:
         """The codes of each pair's user and item."""
@@ -206,6 +216,7 @@ def level_values(scale: Scale) -> Numbers | None:
 
 def aligned(users: Ids, items: Ids) -> tuple[Sequence[Any], Sequence[Any]]:
     """Users and items of equal length; a single id stands for as many as needed."""
+    users, items = _plain(users), _plain(items)
     user_list, item_list = listed_ids(users), listed_ids(items)
     if user_list is None and item_list is None:
         return [users], [items]
@@ -223,8 +234,19 @@ def aligned(users: Ids, items: Ids) -> tuple[Sequence[Any], Sequence[Any]]:
 
 def several(ids: Ids) -> Any:
     """A sequence of ids; a single id is the only one."""
-    listed = listed_ids(ids)
-    return [ids] if listed is None else listed
+    listed = listed_ids(_plain(ids))
+    return [_plain(ids)] if listed is None else listed
+
+
+def _plain(ids: Ids) -> Ids:
+    """An id in an array without dimensions is that id."""
+    return ids.item() if isinstance(ids, np.ndarray) and ids.ndim == 0 else ids
+
+
+def _check_not_several(value: Any, known: IdMap) -> None:
+    """An error if an unknown id is a tuple of known ones: a tuple is one id."""
+    if isinstance(value, tuple) and any(member in known for member in value):
+        raise RatingsError(f"{value!r} is one id, a tuple, and not known: give several in a list")
 
 
 def listed_ids(ids: Ids) -> Any:

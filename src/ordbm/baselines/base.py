@@ -31,7 +31,6 @@ from ordbm.prediction import (
     log_probabilities,
     prediction_table,
     recommendations,
-    several,
 )
 from ordbm.ranking import AT_ONCE, SIMILAR_USERS, USERS_AT_ONCE, best, rated_by, similar_rows
 from ordbm.ratings import Ratings, Scale
@@ -198,13 +197,11 @@ class Baseline(Configured, ABC):
 
     def known_users(self, users: Ids) -> Mask:
         """Whether the model has ratings by each of these users."""
-        known = self._state.known
-        return known.codes(several(users), known.users, known.rated_users) >= 0
+        return self._state.known.known_users(users)
 
     def known_items(self, items: Ids) -> Mask:
         """Whether the model has ratings of each of these items."""
-        known = self._state.known
-        return known.codes(several(items), known.items, known.rated_items) >= 0
+        return self._state.known.known_items(items)
 
     @property
     def scale(self) -> Scale:

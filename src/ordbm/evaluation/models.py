@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from ordbm.errors import SettingsError
 from ordbm.inference.distribution import RatingDistribution
-from ordbm.prediction import Known
 from ordbm.ratings import Ratings
 
 
@@ -41,17 +40,9 @@ def name_of(model: object) -> str:
 
 def known(model: Any, test: Ratings) -> dict[str, NDArray[np.bool_]]:
     """Whom of the test ratings' "users" and "items" a model knows; empty if it does not say."""
-    users, items = list(test.users), list(test.items)
-    state = getattr(model, "_fitted", None)
-    state = getattr(state, "known", state)
-    if isinstance(state, Known):
-        return {
-            "users": state.codes(users, state.users, state.rated_users) >= 0,
-            "items": state.codes(items, state.items, state.rated_items) >= 0,
-        }
     return {
-        name: np.asarray(getattr(model, f"known_{name}")(ids), bool)
-        for name, ids in (("users", users), ("items", items))
+        name: np.asarray(getattr(model, f"known_{name}")(list(ids)), bool)
+        for name, ids in (("users", test.users), ("items", test.items))
         if hasattr(model, f"known_{name}")
     }
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax
 
+from ordbm.errors import DivergedError
 from ordbm.features import Standard
 from ordbm.inference.distribution import (
     REACH,
@@ -32,6 +33,7 @@ from ordbm.scale import ContinuousScale, RatingScale
 
 Numbers = NDArray[np.float64]
 
+FURTHEST = 10_000.0  # deviations that evidence may move a mean
 SPACING = 0.1  # deviations between the points that hold a continuous rating's density
 GAUSS = 16  # points in a piece of the way from none to all
 CLOSE = 1e-12  # a piece is halved until that changes no integral by more, relative to the largest
@@ -217,6 +219,11 @@ def _grid(centre: float, terms: list[Terms]) -> Numbers:
     moved = sum(
         float(np.abs(part).sum()) for one in terms for part in (one.bias, one.coupling, one.link)
     )
+    if moved > FURTHEST:
+        raise DivergedError(
+            f"parameters that move a mean by {moved:.3g} deviations cannot be explained: this "
+            "machine has diverged"
+        )
     return np.arange(centre - moved - REACH, centre + moved + REACH + SPACING, SPACING)
 
 

@@ -101,8 +101,14 @@ class Checkpoint:
             raise ModelFileError(
                 f"the training cannot go on: {error}; or leave resume out to start anew"
             ) from error
-        saved = Saved(header["history"], header["stopped"], arrays)
-        origin = header["origin"]
+        try:
+            saved = Saved(list(header["history"]), bool(header["stopped"]), arrays)
+            origin = dict(header["origin"])
+        except (KeyError, TypeError, ValueError):
+            raise ModelFileError(
+                f"{os.fspath(self.path)!r} is not a checkpoint of a training: leave resume out to "
+                "start anew"
+            ) from None
         now = self._origin | self._chain_lengths(len(saved.history))
         changes = [
             f"{name} {origin.get(name, 'not known')} then, {now.get(name, 'not known')} now"
