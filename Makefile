@@ -1,6 +1,6 @@
 # Every target sets up what it needs; all it takes is a Python >= 3.11 with venv.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format docs bench constraints clean
+.PHONY: help demo test test-all lint format docs bench peers constraints clean
 
 PYTHON ?= python3
 VENV ?= .venv

@@ -125,8 +125,23 @@ def test_frames_give_what_lists_give(make):
         expected.items,
         expected.scale,
     )
-    with pytest.raises(RatingsError, match=r"no column 'item', 'rating'.*'who', 'what', 'stars'"):
-        Ratings.from_frame(frame, user="who")
+    with pytest.raises(RatingsError, match=r"no column 'item', 'score'.*'who', 'what', 'stars'"):
+        Ratings.from_frame(frame, user="who", rating="score")
+
+
+@pytest.mark.parametrize("make", frames.values(), ids=frames)
+def test_columns_with_usual_names_are_found(make):
+    frame = make({"userId": USERS, "Movie_ID": ITEMS, "stars": STARS})
+    assert as_dict(Ratings.from_frame(frame)) == as_dict(Ratings(USERS, ITEMS, STARS))
+
+
+def test_the_name_itself_goes_before_usual_ones_and_two_usual_ones_are_asked_about():
+    frame = pd.DataFrame({"rating": STARS, "score": 1, "uid": USERS, "item": ITEMS, "movie": 0})
+    assert as_dict(Ratings.from_frame(frame)) == as_dict(Ratings(USERS, ITEMS, STARS))
+    frame["customer"] = USERS
+    with pytest.raises(RatingsError, match=r"'uid', 'customer' could all be the user.* user="):
+        Ratings.from_frame(frame)
+    assert len(Ratings.from_frame(frame, user="uid")) == len(Ratings(USERS, ITEMS, STARS))
 
 
 @pytest.mark.parametrize("thing", [[(1, 2, 3)], np.ones((2, 3)), pd.Series(USERS), None], ids=str)

@@ -214,6 +214,26 @@ def test_what_cannot_be_told_is_asked_for(written, text, told, words):
         read_ratings(written(text), **told)
 
 
+@pytest.mark.parametrize("told", [{"duplicates": "first"}, {"scale": "stars"}], ids=str)
+def test_rows_are_explained_only_where_one_is_named(written, told):
+    with pytest.raises(RatingsError) as caught:
+        read_ratings(written(PLAIN), **told)
+    assert "; row" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"encoding": None}, "encoding=None is not the name of one"),
+        ({"user": 1.5}, "user=1.5 is not a column"),
+        ({"item": ["a"]}, r"item=\['a'\] is not a column"),
+    ],
+)
+def test_settings_of_another_kind_are_refused(written, told, words):
+    with pytest.raises(SettingsError, match=words):
+        read_ratings(written(PLAIN), **told)
+
+
 def test_unknown_layouts_are_refused(written):
     with pytest.raises(SettingsError, match="layout='xml' is not known: use one of csv, tsv"):
         read_ratings(written(PLAIN), layout="xml")
@@ -358,6 +378,13 @@ def test_malformed_lines_of_every_layout(written, name):
         read_ratings(path)
 
 
+@pytest.mark.timeout(10)  # a second or so; most of a minute if every field were checked alone
+def test_a_wrong_rating_column_is_refused_quickly(written):
+    lines = "".join(f"{row},{row},{row}\n" for row in range(200_000))
+    with pytest.raises(RatingsError, match=r"199,998 lines cannot be used: line 1: the rating '0'"):
+        read_ratings(written(lines), scale=[1, 2])
+
+
 def test_labels_need_a_scale(written):
     path = written("user,item,rating\n1,2,good\n1,3,poor\n")
     with pytest.raises(RatingsError, match=r'"poor", "fair", "good"\]; if another column'):
@@ -463,6 +490,21 @@ def test_gzip_of_several_streams_and_cut_short(written):
     assert len(read_ratings(written(packed, "x.csv.gz"))) == 2
     with pytest.raises(RatingsError, match="damaged: it ends in the middle"):
         read_ratings(written(packed[:-20], "x.csv.gz"))
+
+
+@pytest.mark.timeout(10)  # a second or so; minutes if every stream copied what follows it
+def test_many_gzip_streams_take_time_in_proportion(written):
+    packed = gzip.compress(b"") * 200_000 + bytes(100_000) + gzip.compress(PLAIN.encode())
+    assert triples(read_ratings(written(packed, "x.csv.gz"))) == triples(
+        read_ratings(written(PLAIN))
+    )
+
+
+def test_gzip_larger_than_a_slice_and_a_chunk():
+    lines = b"".join(b"%d,%d,%d\n" % (row, row * 7919 % 9973, row % 5) for row in range(150_000))
+    content = gzip.compress(lines) + gzip.compress(lines[:100])
+    assert len(lines) > sources.CHUNK
+    assert sources.unpacked(content, "x") == lines + lines[:100]
 
 
 def test_members_without_a_name_are_refused(tmp_path, written):

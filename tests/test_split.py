@@ -1,10 +1,11 @@
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ordbm import Ratings, hold_out, k_fold
-from ordbm.errors import SettingsError
+from ordbm.errors import RatingsError, SettingsError
 from ordbm.split import given_n
 
 seeds = st.integers(0, 2**32)
@@ -58,6 +59,13 @@ def test_every_rating_is_tested_in_one_fold(ratings, folds, seed):
         assert_parts(ratings, (train, test))
     by_user = np.array([np.diff(test.by_user.start) for _, test in parts])
     assert np.all(by_user.max(axis=0) - by_user.min(axis=0) <= 1)
+    assert max(len(test) for _, test in parts) - min(len(test) for _, test in parts) <= 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_fold_is_empty_with_one_rating_per_user(seed):
+    tests = [test for _, test in k_fold(Ratings([1, 2, 3], [1, 1, 2], [1, 2, 3]), 3, seed)]
+    assert [len(test) for test in tests] == [1, 1, 1]
 
 
 @given(some_ratings(), st.integers(0, 10), seeds)
@@ -68,7 +76,14 @@ def test_given_n_leaves_n_of_each_user(ratings, n, seed):
     assert np.diff(train.by_user.start).tolist() == np.minimum(n, counts).tolist()
 
 
-@pytest.mark.parametrize("split", [hold_out, lambda r, seed: given_n(r, 10, seed)])
+@pytest.mark.parametrize(
+    "split",
+    [
+        hold_out,
+        lambda r, seed: given_n(r, 10, seed),
+        lambda r, seed: next(iter(k_fold(r, seed=seed))),
+    ],
+)
 def test_the_seed_decides(split):
     ratings = Ratings(np.repeat(np.arange(20), 50), np.tile(np.arange(50), 20), [3] * 1000)
     first, again, other = (pairs_of(split(ratings, seed=seed)[1]) for seed in (1, 1, 2))
@@ -95,7 +110,7 @@ def test_the_draw_is_fair():
         (lambda r: hold_out(r, seed=None), "seed=None"),
         (lambda r: hold_out(r, by="film"), "not 'film'"),
         (lambda r: k_fold(r, 1), "folds=1: must be a whole number, 2 or more"),
-        (lambda r: k_fold(r, 4), "folds must be between 2 and 3, not 4"),
+        (lambda r: k_fold(r, 4), r"folds=4 is more than there are ratings \(3\).*fewer folds"),
         (lambda r: k_fold(r, 2.5), "folds=2.5"),
         (lambda r: k_fold(r, "2"), "folds='2'"),
         (lambda r: k_fold(r, 2, seed=-1), "seed=-1"),
@@ -109,3 +124,10 @@ def test_the_draw_is_fair():
 def test_settings_out_of_range_are_refused(split, message):
     with pytest.raises(SettingsError, match=message):
         split(Ratings([1, 1, 2], [1, 2, 1], [1, 2, 3]))
+
+
+@pytest.mark.parametrize("split", [hold_out, k_fold, lambda thing: given_n(thing, 1)])
+@pytest.mark.parametrize("thing", [pd.DataFrame({"user": [1]}), [(1, 2, 3)], None], ids=str)
+def test_what_is_not_ratings_is_refused(split, thing):
+    with pytest.raises(RatingsError, match=f"need Ratings to split, got {type(thing).__name__}:"):
+        split(thing)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args
 
 import narwhals as nw
@@ -18,6 +19,17 @@ from ordbm.scale import ContinuousScale, Levels, RatingScale, Values, finite_num
 Scale = RatingScale | ContinuousScale
 ScaleLike = Scale | Literal["continuous"] | Iterable[float] | Iterable[str] | None
 Duplicates = Literal["last", "mean", "error"]
+
+# As they are once case, spaces and signs are gone: `user_id`, `userId` and `User-ID` are `userid`.
+USUAL = {
+    "user": "user userid uid userno customer customerid reviewer reviewerid member memberid rater "
+    "raterid person personid username",
+    "item": "item itemid iid itemno movie movieid film filmid product productid asin book bookid "
+    "isbn business businessid song songid track trackid artist artistid game gameid joke jokeid "
+    "recipe recipeid article articleid anime animeid",
+    "rating": "rating ratings star stars score scores overall grade bookrating userrating "
+    "reviewscore reviewrating",
+}
 
 
 class Ratings:
@@ -91,7 +103,9 @@ class Ratings:
     ) -> Ratings:
         """Ratings from three columns of a pandas, polars or Arrow frame.
 
-        An ordered categorical rating column brings its own labelled scale.
+        Where there is no column `user`, `item` or `rating`, one with a usual name (`userId`,
+        `movie_id`, `stars`...) is taken. An ordered categorical rating column brings its own
+        labelled scale.
         """
         try:
             table = nw.from_native(frame)
@@ -102,6 +116,7 @@ class Ratings:
             ) from None
         if isinstance(table, nw.LazyFrame):
             table = table.collect()
+        user, item, rating = _usual_columns(table.columns, user, item, rating)
         missing = [name for name in (user, item, rating) if name not in table.columns]
         if missing:
             raise RatingsError(
@@ -204,6 +219,29 @@ class Ratings:
             f"Ratings({len(self):,} by {self.n_users:,} users of {self.n_items:,} items, "
             f"{density}; {self.scale}{repeated})"
         )
+
+
+def is_usual(name: str, role: str) -> bool:
+    """Whether columns of users, items or ratings (`role`) often have this name."""
+    return re.sub(r"[^a-z0-9]", "", name.lower()) in USUAL[role].split()
+
+
+def _usual_columns(columns: Sequence[Any], *names: str) -> list[str]:
+    """The names of user, item and rating; a default that is no column, as the usual name found."""
+    found = []
+    for role, name in zip(USUAL, names, strict=True):
+        free = [other for other in columns if isinstance(other, str) and other not in names]
+        usual = [other for other in free if is_usual(other, role)]
+        if name != role or name in columns:
+            found.append(name)
+        elif len(usual) > 1:
+            raise RatingsError(
+                f"columns {', '.join(map(repr, usual))} could all be the {role}: say which to use "
+                f"with {role}="
+            )
+        else:
+            found.append(usual[0] if usual else name)
+    return found
 
 
 def _scale_for(column: Column, scale: ScaleLike, beside: dict[str, Any]) -> Scale:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.errors import SettingsError
+from ordbm.errors import RatingsError, SettingsError
 from ordbm.ratings import Ratings
 from ordbm.settings import check_count
 
@@ -24,6 +24,7 @@ def hold_out(
 
     `by="item"` does the same for each item, `by="rating"` for all ratings at once.
     """
+    _check_ratings(ratings)
     share: Any = fraction
     if not isinstance(share, Real) or not 0 <= float(share) <= 1:
         raise SettingsError(f"fraction must be a number between 0 and 1, not {fraction!r}")
@@ -34,22 +35,42 @@ def hold_out(
 
 def given_n(ratings: Ratings, n: int, seed: int = 0) -> tuple[Ratings, Ratings]:
     """(train, test): n of each user's ratings (all, if there are fewer) stay in train."""
+    _check_ratings(ratings)
     check_count("n", n)
     return _parts(ratings, _random_rank(ratings.user_codes, seed) >= n)
 
 
 def k_fold(ratings: Ratings, folds: int = 5, seed: int = 0) -> Iterator[tuple[Ratings, Ratings]]:
-    """Each (train, test) of `folds`: every rating is in one test part, every user spread evenly."""
+    """Each (train, test) of `folds`: every rating is in one test part, every user spread evenly.
+
+    The folds differ in size by one rating at most.
+    """
+    _check_ratings(ratings)
     check_count("folds", folds, least=2)
     check_count("seed", seed)
     if folds > len(ratings):
-        raise SettingsError(f"folds must be between 2 and {len(ratings):,}, not {folds}")
+        raise SettingsError(
+            f"folds={folds} is more than there are ratings ({len(ratings):,}), and each fold "
+            "needs one: use fewer folds"
+        )
     owner = ratings.user_codes
     random = np.random.default_rng([seed, 1])
-    # A user's ratings go round the folds from a random one on, so that the folds are of even size.
-    first = random.integers(folds, size=ratings.n_users)
+    # Ratings are dealt round the folds, user after user in a random order: each begins where the
+    # one before ended, so that no fold is empty.
+    order = random.permutation(ratings.n_users)
+    dealt = np.bincount(owner, minlength=ratings.n_users)[order]
+    first = np.empty(ratings.n_users, np.int64)
+    first[order] = np.cumsum(dealt) - dealt
     fold = (_random_rank(owner, seed) + first[owner]) % folds
     return (_parts(ratings, fold == test) for test in range(folds))
+
+
+def _check_ratings(ratings: Any) -> None:
+    if not isinstance(ratings, Ratings):
+        raise RatingsError(
+            f"need Ratings to split, got {type(ratings).__name__}: make them with "
+            "Ratings.from_frame(frame) or Ratings(users, items, values)"
+        )
 
 
 def _parts(ratings: Ratings, is_test: NDArray[np.bool_]) -> tuple[Ratings, Ratings]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ from ordbm.datasets.roles import Told
 from ordbm.datasets.values import Texts, bad_ratings, ids_of, ratings_of
 from ordbm.errors import SHOWN_ROWS, RatingsError
 from ordbm.ratings import Scale
+
+BATCH = 10_000  # records checked together
 
 
 class Rules(NamedTuple):
@@ -64,10 +67,10 @@ def checked_columns(label: str, cut: Iterator[Record], rules: Rules, text: str) 
     codes = array("i")
     problems: list[tuple[int, str]] = []
     total = 0
-    for line, fields, wrong in cut:
+    for (line, fields, wrong), bad in _with_bad_ratings(cut, rules):
         found = [table.get(field) for table, field in zip(tables, fields, strict=False)]
         if wrong or None in found:  # texts that were there before need no check
-            problem = wrong or _problem(fields, rules)
+            problem = wrong or _problem(fields, rules, bad)
             if problem:
                 total += 1
                 problems += [(line, problem)] if total <= SHOWN_ROWS else []
@@ -83,16 +86,29 @@ def checked_columns(label: str, cut: Iterator[Record], rules: Rules, text: str) 
     return [Texts(list(table), by_role[:, role]) for role, table in enumerate(tables)]
 
 
-def _problem(fields: Sequence[str], rules: Rules) -> str:
-    """What is wrong with the fields of a record, or nothing."""
+def _with_bad_ratings(
+    cut: Iterator[Record], rules: Rules
+) -> Iterator[tuple[Record, Mapping[str, str]]]:
+    """Each record, and what is wrong with the ratings around it: quick to find for many at once."""
+    place = list(rules.told).index("rating") if "rating" in rules.told else None
+    while batch := list(islice(cut, BATCH)):
+        bad: dict[str, str] = {}
+        if place is not None:
+            texts = {record.fields[place] for record in batch if not record.problem}
+            bad = bad_ratings(list(texts), rules.scale)
+        for record in batch:
+            yield record, bad
+
+
+def _problem(fields: Sequence[str], rules: Rules, bad: Mapping[str, str]) -> str:
+    """What is wrong with the fields of a record, or nothing; `bad` has the bad ratings."""
     for role, field in zip(rules.told, fields, strict=True):
         strange = NOT_UTF8.search(field)
         if strange:
             byte = ord(strange.group()) - 0xDC00
             return f"the {role} has byte 0x{byte:02x}, which is not UTF-8"
         if role == "rating":
-            bad = bad_ratings([field], rules.scale)
-            if bad:
+            if field in bad:
                 return f"the rating {shown(field)} {bad[field]}"
         elif not field:
             return f"the {role} is empty"

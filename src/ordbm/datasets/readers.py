@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from itertools import chain
+from numbers import Integral
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -92,7 +94,8 @@ def read_ratings(
     try:
         return Ratings(users, items, values, found.scale or rules.scale or scale, duplicates)
     except RatingsError as problem:
-        raise RatingsError(f"{found.label}: {problem}{found.where}") from None
+        where = found.where if re.search(r"\brow \d", str(problem)) else ""
+        raise RatingsError(f"{found.label}: {problem}{where}") from None
 
 
 def read_pairs(
@@ -134,6 +137,16 @@ def _columns_at(path: PathLike, rules: Rules, form: _Form) -> _Found:
         raise SettingsError(
             f"layout={form.layout!r} is not known: use one of {', '.join(get_args(Layout))}"
         )
+    encoding: Any = form.encoding
+    if not isinstance(encoding, str):
+        raise SettingsError(
+            f"encoding={encoding!r} is not the name of one: give a text, as in encoding='latin-1'"
+        )
+    for role, column in rules.told.items():
+        if column is not None and not isinstance(column, str | Integral):
+            raise SettingsError(
+                f"{role}={column!r} is not a column: give its name, or its number from 0"
+            )
     with opened(path) as store:
         names = [named_member(store, form.member)] if form.member else rating_files(store)
         first = file_of(store, names[0])

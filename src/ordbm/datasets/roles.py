@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ordbm.datasets.values import NUMBER
 from ordbm.errors import RatingsError
+from ordbm.ratings import is_usual
 
 Told = str | int | None  # a column's name, its number from 0, or nothing
-
-# As they are once case, spaces and signs are gone: `user_id`, `userId` and `User-ID` are `userid`.
-USUAL = {
-    "user": "user userid uid userno customer customerid reviewer reviewerid member memberid rater "
-    "raterid person personid username",
-    "item": "item itemid iid itemno movie movieid film filmid product productid asin book bookid "
-    "isbn business businessid song songid track trackid artist artistid game gameid joke jokeid "
-    "recipe recipeid article articleid anime animeid",
-    "rating": "rating ratings star stars score scores overall grade bookrating userrating "
-    "reviewscore reviewrating",
-}
 
 
 class Heading(NamedTuple):
@@ -80,7 +69,7 @@ def named_places(names: Sequence[str], told: Mapping[str, Told], label: str) -> 
             found = [
                 place
                 for place, other in enumerate(names)
-                if _plain(other) in USUAL[role].split() and not {other, place} & taken
+                if is_usual(other, role) and not {other, place} & taken
             ]
         if len(found) > 1:
             raise RatingsError(
@@ -114,8 +103,7 @@ def _checked(
 
 
 def _are_usual(names: Sequence[str], told: Mapping[str, Told]) -> bool:
-    plain = {_plain(name) for name in names}
-    return all(plain & set(USUAL[role].split()) for role in told)
+    return all(any(is_usual(name, role) for name in names) for role in told)
 
 
 def _is_data(
@@ -130,10 +118,6 @@ def _is_data(
         and is_rating(first[place])
     )
     return in_place or any(NUMBER.fullmatch(field.strip()) for field in first)
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _quoted(names: Sequence[str]) -> str:

@@ -24,7 +24,8 @@ from ordbm.errors import RatingsError
 MOST_BYTES = 8 * 2**30  # of one file, unpacked
 MOST_RATIO = 200  # of unpacked to packed size, for what unpacks to more than HARMLESS
 HARMLESS = 64 * 2**20
-CHUNK = 2**20
+CHUNK = 2**20  # unpacked at a time
+SLICE = 2**14  # packed bytes at a time: what a stream leaves of them is copied
 SHOWN_NAMES = 12
 
 GZIP, ZIP, TAR = b"\x1f\x8b", b"PK\x03\x04", b"ustar"
@@ -108,19 +109,22 @@ def unpacked(content: bytes, label: str) -> bytes:
     if not content.startswith(GZIP):
         return content
     parts: list[bytes] = []
-    size, rest = 0, content
+    size = at = 0
     try:
-        while rest:
+        while at < len(content):
             stream = zlib.decompressobj(wbits=31)
             while not stream.eof:
-                part = stream.decompress(rest, CHUNK)
-                rest = stream.unconsumed_tail or stream.unused_data
-                if not part and not rest and not stream.eof:
+                packed = content[at : at + SLICE]
+                part = stream.decompress(packed, CHUNK)
+                at += len(packed) - len(stream.unconsumed_tail or stream.unused_data)
+                if not part and not packed and not stream.eof:
                     raise EOFError("it ends in the middle")
                 parts.append(part)
                 size += len(part)
                 _check_size(size, len(content), label)
-            rest = rest.lstrip(b"\0")  # padding between and after streams
+            while content[at : at + 1] == b"\0":  # padding between and after streams
+                packed = content[at : at + SLICE]
+                at += len(packed) - len(packed.lstrip(b"\0"))
     except DAMAGE as problem:
         if isinstance(problem, RatingsError):
             raise

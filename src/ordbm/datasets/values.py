@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.errors import RatingsError
 from ordbm.ids import Codes, IdMap
 from ordbm.ratings import Scale, ScaleLike
 from ordbm.scale import LARGEST, ContinuousScale, RatingScale
@@ -88,14 +87,9 @@ def bad_ratings(distinct: Sequence[str], scale: Scale | None) -> dict[str, str]:
     large = np.flatnonzero(np.abs(numbers) > LARGEST).tolist()
     bad |= {distinct[place]: f"is beyond {LARGEST:g}" for place in large}
     if isinstance(scale, RatingScale):
-        good = [
-            (text, number)
-            for text, number in zip(distinct, numbers, strict=True)
-            if text not in bad
-        ]
-        if good and not _are_on(scale, [number for _, number in good]):
-            off = f"is not on the scale ({scale})"
-            bad |= {text: off for text, number in good if not _are_on(scale, [number])}
+        good = np.flatnonzero(np.abs(numbers) <= LARGEST)
+        wrong = f"is not on the scale ({scale})"
+        bad |= {distinct[place]: wrong for place in good[_are_off(scale, numbers[good])].tolist()}
     return bad
 
 
@@ -111,12 +105,11 @@ def _number(text: str) -> float:
     return float(plain) if NUMBER.fullmatch(plain) else math.nan
 
 
-def _are_on(scale: RatingScale, numbers: Sequence[float]) -> bool:
-    try:
-        scale.codes(list(numbers))
-    except RatingsError:
-        return False
-    return True
+def _are_off(scale: RatingScale, numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which numbers are no level; `scale.codes` would word an error instead."""
+    if not len(numbers):
+        return np.zeros(0, bool)
+    return scale._found(numbers, {}) < 0
 
 
 def objects(values: Sequence[Any]) -> NDArray[np.object_]:
