@@ -40,30 +40,32 @@ class Source:
                     found.update(part)
         return found.hexdigest()
 
-    @cached_property
+    @property
     def ratings(self) -> Ratings:
         """Filtered as the paper's; in a quick run, those of a sample of users."""
-        ratings = self._filtered
-        n = self.experiment.sampled_users
-        return ratings if n is None else of_sampled_users(ratings, n)
-
-    @cached_property
-    def _filtered(self) -> Ratings:
-        least = self.experiment.data.min_item_ratings
-        ratings = read_ratings(self.path)
-        if not isinstance(ratings.scale, RatingScale):
-            raise RatingsError(f"{self.path}: the paper's experiments need a scale of levels")
-        kept = filter_items(ratings, least) if least else ratings
-        if not len(kept):
-            raise RatingsError(f"{self.path}: no item has {least} ratings or more")
-        return kept
+        return self._read[0]
 
     @property
     def is_the_papers(self) -> bool:
         """Whether the counts, before sampling, are those that the paper states."""
-        found, wanted = self._filtered, self.experiment.data
+        return self._read[1]
+
+    @cached_property
+    def _read(self) -> tuple[Ratings, bool]:
+        wanted = self.experiment.data
+        found = read_ratings(self.path)
+        if not isinstance(found.scale, RatingScale):
+            raise RatingsError(f"{self.path}: the paper's experiments need a scale of levels")
+        if wanted.min_item_ratings:
+            found = filter_items(found, wanted.min_item_ratings)
+        if not len(found):
+            raise RatingsError(
+                f"{self.path}: no item has {wanted.min_item_ratings} ratings or more"
+            )
         counts = (len(found), found.n_users, found.n_items)
-        return counts == (wanted.ratings, wanted.users, wanted.items)
+        is_the_papers = counts == (wanted.ratings, wanted.users, wanted.items)
+        n = self.experiment.sampled_users
+        return (found if n is None else of_sampled_users(found, n)), is_the_papers
 
     def identity(self) -> dict[str, Any]:
         """What determines the ratings."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from ordbm.errors import ModelFileError, SettingsError
-from ordbm.experiments.claims import Checked, checked, estimate
+from ordbm.experiments.claims import Checked, Verdict, checked, estimate
 from ordbm.experiments.definition import MAE, NAMES, Experiment, experiment_of
 from ordbm.experiments.pages import (
     Facts,
@@ -30,8 +30,8 @@ from ordbm.experiments.results import Row, rows_of
 TITLE = "The paper's experiments, reproduced"
 ABOUT = (
     "Tran, Phung and Venkatesh, Ordinal Boltzmann Machines for Collaborative Filtering, section 4. "
-    "Nothing was chosen on test ratings. Figures are means over seeds ± standard error; a seed is "
-    "that of the split into training and test ratings, of initial parameters and of sampling."
+    "No setting was chosen on test ratings. Figures are means over seeds ± standard error; a seed "
+    "is that of the split into training and test ratings, of initial parameters and of sampling."
 )
 QUICK = (
     "Quick mode: samples of users and fewer seeds. It shows that all of it runs, and how; its "
@@ -101,7 +101,7 @@ def _summary(found: dict[str, list[Row]], checks: Sequence[Checked]) -> Iterator
         if one.claim.of_the_paper:
             of_learner = counted.setdefault(one.learner, {})
             of_learner[one.verdict] = of_learner.get(one.verdict, 0) + 1
-    verdicts = list(dict.fromkeys(verdict for one in counted.values() for verdict in one))
+    verdicts = [name for name in get_args(Verdict) if any(name in one for one in counted.values())]
     yield Table(
         ["", *verdicts],
         [
