@@ -226,6 +226,10 @@ FAULTS = {
     ("recommend", "changed.ordbm", "--user", "1"): "incomplete or was altered",
     ("inspect", "none.ordbm"): "does not exist",
     ("inspect", "model.ordbm", "--item", "x"): "item 'x'",
+    ("inspect", "model.ordbm", "-n", "-1"): "-n=-1",
+    ("inspect", "model.ordbm", "--item", "Twin", "--titles", "twins.csv"): "called, 101, 102: give",
+    ("inspect", "model.ordbm", "--item", "[/x]"): r"item '\[/x\]'",
+    ("inspect", "model.ordbm", "--titles", "beside/ratings.dat"): "ratings.dat has no titles",
     ("explain", "model.ordbm", "--user", "1"): "Missing option.*item",
     ("predict", "model.ordbm", "none.csv"): "none.csv",
     ("predict", "model.ordbm", "bad.csv", "-o", "new.txt"): ".csv or .parquet",
@@ -234,6 +238,43 @@ FAULTS = {
     ("evaluate", "ratings.csv", "--folds", "1"): "folds=1",
     ("evaluate", "ratings.csv", "--folds", "2", "--model", "model.ordbm"): "--folds and --model",
     ("evaluate", "ratings.csv", "--model", "model.ordbm", "--compare", "all"): "without --model",
+    (
+        "evaluate",
+        "ratings.csv",
+        "--model",
+        "model.ordbm",
+        "--hidden",
+        "4",
+    ): "--hidden has no effect",
+    ("evaluate", "ratings.csv", "--model", "model.ordbm", "--set", "rate=1"): "--set has no effect",
+    ("evaluate", "ratings.csv", "--model", "model.ordbm", "--validation", "0"): "--validation has",
+    ("evaluate", "ratings.csv", "--model", "model.ordbm", "--test-fraction", "0.2"): "with --model",
+    (
+        "evaluate",
+        "ratings.csv",
+        "--test",
+        "bad.csv",
+        "--test-fraction",
+        "0.2",
+    ): "--test-fraction has no effect with --test",
+    ("evaluate", "ratings.csv", "--folds", "2", "--test-fraction", "0.2"): "effect with --folds",
+    ("evaluate", "ratings.csv", "--by", "mean"): "--by has no effect without --lists",
+    (
+        "fit",
+        "movielens-small",
+        "-o",
+        "new.ordbm",
+        "--scale",
+        "1,2",
+    ): "--scale has no effect on movie",
+    (
+        "fit",
+        "movielens-small",
+        "-o",
+        "new.ordbm",
+        "--user-column",
+        "0",
+    ): "--user-column has no effect",
     ("evaluate", "ratings.csv", "--lists", "ten"): "--lists ten",
     ("evaluate", "ratings.csv", "--lists", "0", *SMALL): "lists",
     ("evaluate", "ratings.csv", "--report", "none/r.html"): "no folder",
@@ -253,6 +294,10 @@ def faulty_files(files):
     (files / "twice.csv").write_text("user,item,rating\n1,2,3\n1,2,4\n")
     (files / "others.csv").write_text("id,title\n-1,nothing\n")
     (files / "narrow.csv").write_text("title\nAlien\n")
+    (files / "twins.csv").write_text("id,title\n101,Twin\n102,twin\n103,Alien\n")
+    (files / "beside").mkdir()
+    (files / "beside" / "ratings.dat").write_text("1::2::3::4\n")
+    (files / "beside" / "movies.csv").write_text("movieId,title,genres\n101,Alien,Horror\n")
     (files / "odd.csv").write_text("a,b,c\n1,2,3\n")
     (files / "one.csv").write_text("user\n1\n")
     content = (files / "model.ordbm").read_bytes()

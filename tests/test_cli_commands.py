@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import shlex
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,9 @@ import pandas as pd
 import pytest
 
 import ordbm
-from cli_runs import SMALL, answer, json_answer, run, write_ratings_file
+from cli_runs import SMALL, answer, fault, json_answer, run, write_ratings_file
 from ordbm.baselines import BASELINES
-from ordbm.cli import predict
+from ordbm.cli import evaluate, predict
 from ordbm.datasets import download, load_titles
 from ordbm.evaluation import train_and_test
 
@@ -115,6 +116,20 @@ def test_resume_gives_what_an_unbroken_run_gives(ratings):
     )
 
 
+def test_a_checkpoint_is_not_written_over_without_a_word():
+    first, second, third = (
+        run("fit", "ratings.csv", "-o", "c.ordbm", *SMALL, "--checkpoint", "again", *more).stderr
+        for more in ([], [], ["--resume"])
+    )
+    assert "starting anew" not in first + third
+    assert second.count("again has a checkpoint: starting anew") == 1
+
+
+def test_one_epoch_is_not_several():
+    written = run("fit", "ratings.csv", "-o", "one.ordbm", *SMALL[:-1], "1").stderr
+    assert "1 epoch in" in written
+
+
 # -- predict --------------------------------------------------------------------------------------
 
 
@@ -145,6 +160,11 @@ def test_predictions_are_the_library_s(pairs, form, at_once, monkeypatch):
 def test_strangers_are_counted(pairs):
     assert len(pairs) == 5
     assert "2 of 5 pairs" in run("predict", "model.ordbm", "pairs.csv", "-o", "out.csv").stderr
+
+
+def test_a_file_of_predictions_in_json(pairs):
+    found = json_answer("predict", "model.ordbm", "pairs.csv", "-o", "out.csv")
+    assert found == {"path": "out.csv", "pairs": len(pairs), "unknown_users": 1, "unknown_items": 1}
 
 
 def test_ids_of_pairs_may_be_of_several_kinds():
@@ -224,7 +244,7 @@ def test_hold_out_scores_are_the_library_s(ratings):
                         "--compare", "bias,global")  # fmt: skip
     train, test = ordbm.hold_out(ratings, 0.2, seed=3)
     ours = train_and_test(
-        ordbm.OrdinalBM(**ARGUMENTS), train, test, validation=0.1, seed=3, lists=[2, 5]
+        ordbm.OrdinalBM(**ARGUMENTS), train, test, validation=0.1, seed=3, lists=[2, 5], by="mean"
     )
     bias = train_and_test(BASELINES["bias"](), train, test, seed=3, lists=[2, 5])
     assert [one["model"] for one in found["models"]] == ["OrdinalBM", "bias", "global"]
@@ -256,6 +276,34 @@ def test_ratings_that_a_model_has_not_seen_give_no_warning(tmp_path):
     (tmp_path / "new.csv").write_text("user,item,rating\nnew,100,5\nnew,101,4\n1,never,3\n")
     found = json_answer("evaluate", tmp_path / "new.csv", "--model", "model.ordbm")
     assert found["models"][0]["n_ratings"] == 3
+
+
+def test_ids_of_test_ratings_may_be_of_another_kind(tmp_path):
+    """One text id makes the whole column text; its numbers are still those learnt from."""
+    write_ratings_file(tmp_path / "same.csv", seed=1)
+    lines = (tmp_path / "same.csv").read_text() + "somebody,100,5\n1,something,3\n"
+    (tmp_path / "text.csv").write_text(lines)
+    for arguments in (
+        ("ratings.csv", "--test", tmp_path / "text.csv", "--validation", "0", *SMALL),
+        (tmp_path / "text.csv", "--model", "model.ordbm"),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # learnt from some of them
+            found = json_answer("evaluate", *arguments)
+            text = answer("evaluate", *arguments)
+        assert found["models"][0]["unknown"] == {"users": 1, "items": 1}
+        assert "the users of 1 and the items of 1 test ratings" in text
+
+
+def test_baselines_rank_in_their_own_way():
+    found = json_answer("evaluate", "ratings.csv", *SMALL, "--lists", "3", "--by", "energy",
+                        "--compare", "bias")  # fmt: skip
+    assert all("ndcg@3" in one for one in scores(found))
+
+
+def test_a_report_that_cannot_be_drawn_is_refused_before_learning(monkeypatch):
+    monkeypatch.setattr(evaluate, "find_spec", lambda _: None)
+    assert "ordbm[plot]" in fault("evaluate", "none.csv", "--report", "none.html")
 
 
 def test_scores_in_words_and_as_a_page():
@@ -296,6 +344,27 @@ def test_inspect_says_what_a_model_is(model):
     text = answer("inspect", "i.ordbm", "--item", "film 101", "--titles", "titles.csv", "-n", "3")
     assert "300" in text
     assert f"{found['nearest'][0]['id']} Film" in text
+
+
+def test_ids_and_titles_are_taken_literally(tmp_path):
+    items = ("[/x]", "[bold]", ":smile:")
+    lines = [f"{user},{item},{user % 5 + 1}" for user in range(1, 9) for item in items]
+    (tmp_path / "r.csv").write_text("\n".join(["user,item,rating", *lines]))
+    (tmp_path / "t.CSV").write_text("\n".join(f"{item},[red]{item}" for item in items))
+    answer("fit", tmp_path / "r.csv", "-o", tmp_path / "m", *SMALL)
+    near = answer("inspect", tmp_path / "m", "--item", "[/x]", "--titles", tmp_path / "t.CSV")
+    assert "Nearest to [/x] in hidden space" in near
+    assert "[bold] [red][bold]" in near
+    text = answer("recommend", tmp_path / "m", "--rated", "[bold]=5", "--explain")
+    assert "[/x]" in text
+    assert ":smile:" in text
+
+
+def test_an_id_comes_before_a_title(tmp_path):
+    (tmp_path / "t.csv").write_text("102,101\n103,Alien\n104,Twin\n-1,twin\n")
+    arguments = ("explain", "model.ordbm", "--user", "3", "--titles", tmp_path / "t.csv")
+    for typed, item in (("101", 101), ("alien", 103), ("twin", 104)):
+        assert json_answer(*arguments, "--item", typed)["item"] == item
 
 
 def test_strongest_links_are_those_of_the_machine(model):

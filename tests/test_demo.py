@@ -29,6 +29,7 @@ def test_the_demo_in_words(monkeypatch):
     done = run("demo")
     assert done.exit_code == 0, done.stderr
     assert "100,004 ratings" in done.stderr
+    assert "Calibration error is left out" in done.stdout
     lines = done.stdout.splitlines()
     for name in (demo.OURS, "bias", "item-knn", "svd"):
         assert any(line.strip().startswith(name) for line in lines)

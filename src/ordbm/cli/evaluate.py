@@ -8,6 +8,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,9 +32,14 @@ from ordbm.cli.scores import score_tables
 if TYPE_CHECKING:
     from ordbm.estimator import OrdinalBM
     from ordbm.evaluation import CrossValidation, Evaluation
+    from ordbm.ids import IdMap
     from ordbm.ratings import Ratings
 
 OURS = "OrdinalBM"
+TEST_FRACTION = 0.2
+VALIDATION = 0.1
+BY = "mean"  # as `ordbm recommend`
+FOR_BASELINES: dict[str, Any] = {"validation": 0.0, "by": None}  # they rank in their own way
 
 
 @app.command()
@@ -43,8 +49,12 @@ def evaluate(
     reading: ReadingOptions,
     model_options: ModelOptions,
     test_fraction: Annotated[
-        float, Option(help="Share of each user's ratings to test on.", metavar="FRACTION")
-    ] = 0.2,
+        float | None,
+        Option(
+            help=f"Share of each user's ratings to test on. [default: {TEST_FRACTION}]",
+            metavar="FRACTION",
+        ),
+    ] = None,
     folds: Annotated[
         int | None,
         Option(help="Cross-validate: test on each of so many parts in turn.", metavar="K"),
@@ -57,20 +67,24 @@ def evaluate(
         Path | None,
         Option(help="Test this model on all of RATINGS, which it must not have seen."),
     ] = None,
-    split_seed: Annotated[int, Option(help="Of the split into parts.", metavar="N")] = 0,
+    split_seed: Annotated[
+        int | None, Option(help="Of the split into parts. [default: 0]", metavar="N")
+    ] = None,
     validation: Annotated[
-        float,
+        float | None,
         Option(
-            help="Share of the training ratings held out to stop at the best epoch; 0 for none.",
+            help="Share of the training ratings held out to stop at the best epoch; 0 for none. "
+            f"[default: {VALIDATION}]",
             metavar="FRACTION",
         ),
-    ] = 0.1,
+    ] = None,
     lists: Annotated[
         str | None,
         Option(help="Score recommended lists of these lengths too, as 10 or 5,10.", metavar="N"),
     ] = None,
     by: Annotated[
-        str | None, Option(help="What lists are ranked by.", metavar="energy|mean")
+        str | None,
+        Option(help=f"What lists are ranked by. [default: {BY}]", metavar="mean|energy"),
     ] = None,
     compare: Annotated[
         str | None,
@@ -96,31 +110,38 @@ def evaluate(
     `ordbm evaluate unseen.csv --model model.ordbm --report out.html`
     """
     _check_choice(folds=folds, test=test, model=model)
-    checked_target(report)
-    baselines = _baselines(compare)
-    if model is not None and baselines:
-        raise ordbm.errors.SettingsError(
-            "--compare needs ratings to fit the baselines to: use it without --model"
-        )
+    if model is not None:
+        _refuse(model_options.given(), "with --model")
+        _refuse(_given(validation=validation, split_seed=split_seed), "with --model")
+    for other in _given(folds=folds, test=test, model=model):
+        _refuse(_given(test_fraction=test_fraction), f"with {other}")
+    if lists is None:
+        _refuse(_given(by=by), "without --lists")
+    _check_report(report)
+    baselines = _baselines(compare, model)
     quiet = quiet or as_json
-    options: dict[str, Any] = {"lists": _lengths(lists), "by": by}
-    ratings, read = ratings_of(source, reading)
+    options: dict[str, Any] = {"lists": _lengths(lists), "by": by or BY}
+    ratings, read = ratings_of(source, reading, beside=test)
     stderr(quiet).print(said(read), markup=False)
     found: list[Any]
     if model is not None:
         fitted = model_of(model)
+        ratings = _with_ids_of(ratings, users_of(fitted), items_of(fitted))
         found = [ordbm.evaluate(fitted, ratings, name=model.name, **options)]
         _warn_of_leak(fitted, ratings)
     else:
         machine = model_options.model()
-        asked = {"validation": validation, "seed": split_seed, **options}
+        seed = split_seed or 0
+        share = VALIDATION if validation is None else validation
+        asked = {"validation": share, "seed": seed, **options}
         if folds is not None:
             found = _cross_validated({OURS: machine} | baselines, ratings, folds, asked, quiet)
         else:
             if test is not None:
                 train, held_out = ratings, _test_ratings(test, reading, ratings)
             else:
-                train, held_out = ordbm.hold_out(ratings, test_fraction, seed=split_seed)
+                fraction = TEST_FRACTION if test_fraction is None else test_fraction
+                train, held_out = ordbm.hold_out(ratings, fraction, seed=seed)
             found = _tested({OURS: machine} | baselines, train, held_out, asked, quiet)
     if as_json:
         print_json({"ratings": read, "models": [one.to_dict() for one in found]})
@@ -139,12 +160,43 @@ def show(found: list[Any]) -> None:
             out.print(one)
     else:
         out.print(repr(found[0]), markup=False)
+    unknown = _unknown(found[0])
+    if any(unknown.values()):
+        out.print(
+            "Without training ratings: the users of {users:,} and the items of {items:,} "
+            "test ratings".format(**unknown),
+            markup=False,
+        )
+
+
+def _unknown(found: Evaluation | CrossValidation) -> dict[str, int]:
+    """Test ratings of users and of items that the model does not know, of all folds."""
+    parts = getattr(found, "evaluations", [found])
+    return {name: sum(part.unknown.get(name, 0) for part in parts) for name in ("users", "items")}
+
+
+def _given(**told: Any) -> list[str]:
+    """The names of the options that were given."""
+    return [f"--{name.replace('_', '-')}" for name, value in told.items() if value is not None]
 
 
 def _check_choice(**told: Any) -> None:
-    given = [f"--{name}" for name, value in told.items() if value is not None]
+    given = _given(**told)
     if len(given) > 1:
         raise ordbm.errors.SettingsError(f"use one of {' and '.join(given)}, not both")
+
+
+def _refuse(options: list[str], where: str) -> None:
+    """An error that names an option without effect, if there is one."""
+    if options:
+        raise ordbm.errors.SettingsError(f"{options[0]} has no effect {where}: leave it out")
+
+
+def _check_report(path: Path | None) -> None:
+    """An error before the work where a report cannot be drawn or written."""
+    checked_target(path)
+    if path is not None and find_spec("matplotlib") is None:
+        raise ordbm.errors.SettingsError('--report needs matplotlib: pip install "ordbm[plot]"')
 
 
 def _lengths(text: str | None) -> list[int] | None:
@@ -156,10 +208,14 @@ def _lengths(text: str | None) -> list[int] | None:
         raise ordbm.errors.SettingsError(f"--lists {text}: use numbers, as in 10 or 5,10") from None
 
 
-def _baselines(text: str | None) -> dict[str, Any]:
+def _baselines(text: str | None, model: Path | None) -> dict[str, Any]:
     """Baselines by name, not fitted."""
     if not text:
         return {}
+    if model is not None:
+        raise ordbm.errors.SettingsError(
+            "--compare needs ratings to fit the baselines to: use it without --model"
+        )
     from ordbm.baselines import BASELINES
 
     names = list(BASELINES) if text == "all" else [name.strip() for name in text.split(",")]
@@ -172,10 +228,24 @@ def _baselines(text: str | None) -> dict[str, Any]:
 
 
 def _test_ratings(path: Path, reading: ReadingOptions, train: Ratings) -> Ratings:
-    """Test ratings on the scale of the training ratings."""
+    """Test ratings on the scale of the training ratings, and with their ids."""
     from ordbm.datasets import read_ratings
 
-    return read_ratings(path, **{**reading.arguments(), "scale": train.scale})
+    found = read_ratings(path, **{**reading.arguments(), "scale": train.scale})
+    return _with_ids_of(found, train.users, train.items)
+
+
+def _with_ids_of(test: Ratings, users: IdMap, items: IdMap) -> Ratings:
+    """The same ratings; ids that one file has as text and the other as numbers are the same."""
+    from ordbm.datasets import matched_ids
+    from ordbm.ids import IdMap
+
+    return ordbm.Ratings.of_rows(
+        IdMap(tuple(matched_ids(test.users, users))),
+        IdMap(tuple(matched_ids(test.items, items))),
+        test.scale,
+        test.by_user,
+    )
 
 
 def _warn_of_leak(model: OrdinalBM, test: Ratings) -> None:
@@ -209,7 +279,7 @@ def _tested(
     found = []
     for name, model in models.items():
         with learning_shown(quiet, name) as show_epochs:
-            own = {"callbacks": [show_epochs]} if name == OURS else {"validation": 0.0}
+            own = {"callbacks": [show_epochs]} if name == OURS else FOR_BASELINES
             found.append(train_and_test(model, train, test, name=name, **{**asked, **own}))
     return found
 
@@ -224,7 +294,7 @@ def _cross_validated(
     found = []
     for name, model in models.items():
         with steps_shown(quiet, name, folds, "folds") as done:
-            own = {} if name == OURS else {"validation": 0.0}
+            own = {} if name == OURS else FOR_BASELINES
             found.append(
                 ordbm.cross_validate(
                     model,

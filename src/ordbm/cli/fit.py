@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from typer import Option
 
 import ordbm
-from ordbm.cli.app import INTERRUPTED, app
+from ordbm.cli.app import app
 from ordbm.cli.inputs import RatingsSource, checked_target, ratings_of, said
 from ordbm.cli.options import Json, ModelOptions, Quiet, ReadingOptions, unfolded
-from ordbm.cli.output import learning_shown, print_json, stderr
+from ordbm.cli.output import counted, learning_shown, print_json, stderr
 
 
 @app.command()
@@ -53,6 +52,8 @@ def fit(
 
     Example: `ordbm fit ratings.csv -o model.ordbm --validation 0.1 --hidden 80`
     """
+    from ordbm.learning.checkpoint import FILE  # noqa: PLC0415 -- help must be quick
+
     if resume and checkpoint is None:
         raise ordbm.errors.SettingsError(
             "--resume needs --checkpoint DIR: say where the checkpoints are"
@@ -62,6 +63,8 @@ def fit(
     ratings, found = ratings_of(source, reading)
     say = stderr(quiet or as_json).print
     say(said(found), markup=False)
+    if checkpoint is not None and not resume and (checkpoint / FILE).exists():
+        say(f"{checkpoint} has a checkpoint: starting anew; --resume goes on from it", markup=False)
     learn, held_out = ratings, None
     if validation:
         learn, held_out = ordbm.hold_out(ratings, validation, seed=model.settings.seed)
@@ -69,8 +72,6 @@ def fit(
         model.fit(
             learn, validation=held_out, callbacks=[show], checkpoint=checkpoint, resume=resume
         )
-    if model.interrupted and not model.history:
-        raise typer.Exit(INTERRUPTED)
     model.save(output)
     summary = _summary(model, found, output)
     if as_json:
@@ -101,7 +102,8 @@ def _in_words(summary: dict[str, Any]) -> str:
         if losses
         else ""
     )
+    epochs = counted(summary["epochs"], "epoch")
     return (
-        f"{summary['model']}: {summary['epochs']} epochs in {summary['seconds']:.1f} s{best} "
+        f"{summary['model']}: {epochs} in {summary['seconds']:.1f} s{best} "
         f"({summary['bytes'] / 1e6:.1f} MB)"
     )

@@ -34,13 +34,23 @@ ModelFile = Annotated[
 ]
 
 
-def ratings_of(source: str, reading: ReadingOptions) -> tuple[Ratings, dict[str, Any]]:
-    """The ratings that `source` names, and what is to be said about them."""
+def ratings_of(
+    source: str, reading: ReadingOptions, *, beside: Path | None = None
+) -> tuple[Ratings, dict[str, Any]]:
+    """The ratings that `source` names, and what is to be said about them.
+
+    Options for reading are refused where no file is read: neither here nor, after this, `beside`.
+    """
     from ordbm.datasets import load_dataset, read_ratings
     from ordbm.datasets.embedded import EMBEDDED
 
     started = time.perf_counter()
     if source in EMBEDDED and not Path(source).exists():
+        told = [option for option in reading.options() if option.startswith("--")]
+        if told and beside is None:
+            raise ordbm.errors.SettingsError(
+                f"{told[0]} has no effect on {source}, which is read as it is: leave it out"
+            )
         ratings = load_dataset(source)
     else:
         ratings = read_ratings(source, **reading.arguments())
@@ -141,10 +151,14 @@ def titles_of(source: str | None, model: OrdinalBM) -> dict[Any, str] | None:
 
 def _read_titles(path: Path) -> dict[Any, str]:
     """Titles of a known set, or of a csv or tsv of one's own: the first two columns."""
+    from ordbm.datasets.sources import opened
     from ordbm.datasets.titles import READERS, read_titles
 
-    if path.is_dir() or path.suffix not in (".csv", ".tsv", ".txt") or path.name in READERS:
-        titles = read_titles(path)
+    suffix = path.suffix.lower()
+    if path.is_dir() or suffix not in (".csv", ".tsv", ".txt") or path.name in READERS:
+        with opened(path) as store:  # read_titles would look beside a file without titles
+            untitled = store.single and path.name.removesuffix(".gz") not in READERS
+        titles = None if untitled else read_titles(path)
         if titles is None:
             raise ordbm.errors.RatingsError(
                 f"{path} has no titles: give a csv or tsv whose first columns are id and title"
@@ -154,7 +168,7 @@ def _read_titles(path: Path) -> dict[Any, str]:
 
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",", strict=True)
+            lines = csv.reader(file, delimiter="\t" if suffix == ".tsv" else ",", strict=True)
             return {fields[0].strip(): fields[1] for fields in lines if fields}
     except (csv.Error, IndexError, UnicodeDecodeError) as problem:
         raise ordbm.errors.RatingsError(
@@ -163,12 +177,19 @@ def _read_titles(path: Path) -> dict[Any, str]:
 
 
 def item_of(text: str, model: OrdinalBM, titles: dict[Any, str] | None) -> Any:
-    """The item that was typed: an id, or a title, whatever its case."""
-    matches = [item for item, title in (titles or {}).items() if title.lower() == text.lower()]
+    """The item that was typed: an id, or else a title, whatever its case."""
+    from ordbm.datasets import matched_ids
+
     known = items_of(model)
-    if len(matches) == 1 and matches[0] in known:
-        return matches[0]
-    return id_of(text, known, "item")
+    called = [item for item, title in (titles or {}).items() if title.lower() == text.lower()]
+    matches = [item for item in called if item in known]
+    if not matches or matched_ids([text], known)[0] in known:
+        return id_of(text, known, "item")
+    if len(matches) > 1:
+        raise ordbm.errors.RatingsError(
+            f"{text!r} is what several items are called, {', '.join(map(str, matches))}: give an id"
+        )
+    return matches[0]
 
 
 def rated_of(texts: list[str], model: OrdinalBM, titles: dict[Any, str] | None) -> dict[Any, Any]:

@@ -41,6 +41,9 @@ def inspect(
     Examples: `ordbm inspect model.ordbm` ·
     `ordbm inspect model.ordbm --item 318 --titles movies.csv`
     """
+    from ordbm.settings import check_count
+
+    check_count("-n", n)
     model = model_of(file)
     names = titles_of(titles, model) or {}
     near = None

@@ -244,6 +244,11 @@ class ModelOptions:
         learning(help="Numbers to compute with.", metavar="float32|float64", unless_told="float32"),
     ] = None
 
+    def given(self) -> list[str]:
+        """The names of the options that were given."""
+        names = [one.name for one in fields(self) if getattr(self, one.name) != one.default]
+        return [f"--{name.rstrip('_').replace('_', '-')}" for name in names]
+
     def model(self) -> ordbm.OrdinalBM:
         """A new machine with these settings."""
         return ordbm.OrdinalBM(**self.arguments())

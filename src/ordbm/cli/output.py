@@ -31,12 +31,13 @@ BAR_WIDTH = 30
 def stdout() -> Console:
     """Where tables go."""
     told = os.environ.get("COLUMNS") or sys.stdout.isatty()
-    return Console(highlight=False, soft_wrap=False, width=None if told else WIDTH_IN_FILES)
+    width = None if told else WIDTH_IN_FILES
+    return Console(highlight=False, emoji=False, soft_wrap=False, width=width)
 
 
 def stderr(quiet: bool = False) -> Console:
     """Where progress and remarks go."""
-    return Console(stderr=True, highlight=False, soft_wrap=True, quiet=quiet)
+    return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True, quiet=quiet)
 
 
 def table(
@@ -44,13 +45,17 @@ def table(
 ) -> Any:
     """A Rich table; columns of numbers are set to the right, and texts are taken literally."""
     cells = [[_cell(value, decimals=2) for value in row] for row in rows]
-    found = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold")
+    found = Table(box=box.SIMPLE_HEAD, title=_title(title), title_justify="left")
     for place, name in enumerate(columns):
         numeric = all(row[place][1] for row in cells)
         found.add_column(name, justify="right" if numeric and cells else "left", overflow="fold")
     for row in cells:
         found.add_row(*(value if isinstance(value, Text) else Text(value) for value, _ in row))
     return found
+
+
+def _title(text: str | None) -> Text | None:
+    return None if text is None else Text(text, style="bold")
 
 
 def _cell(value: Any, decimals: int) -> tuple[Any, bool]:
@@ -68,7 +73,7 @@ def _cell(value: Any, decimals: int) -> tuple[Any, bool]:
 
 def facts(lines: Mapping[str, Any], *, title: str | None = None) -> Any:
     """A table of names and what there is to say about them."""
-    found = Table(box=None, title=title, title_justify="left", title_style="bold", padding=(0, 1))
+    found = Table(box=None, title=_title(title), title_justify="left", padding=(0, 1))
     found.show_header = False
     for name, value in lines.items():
         if value is not None:
@@ -93,6 +98,11 @@ def distribution_bars(levels: Sequence[Any], shares: Sequence[float]) -> Any:
 def print_json(document: Any) -> None:
     """One JSON document on stdout; what is not a finite number is null."""
     print(json.dumps(plain(document), indent=2, allow_nan=False))
+
+
+def counted(n: int, what: str) -> str:
+    """A number of things in words: 1 epoch, 2 epochs."""
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def plain(value: Any) -> Any:
@@ -185,7 +195,7 @@ def bytes_shown(quiet: bool, what: str) -> Iterator[Callable[[int, int | None], 
 
 def _bar(quiet: bool, *columns: progress.ProgressColumn) -> progress.Progress:
     return progress.Progress(
-        progress.TextColumn("{task.description}"),
+        progress.TextColumn("{task.description}", markup=False),
         progress.BarColumn(BAR_WIDTH),
         *columns,
         console=stderr(quiet),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ import ordbm
 from ordbm.cli.app import app
 from ordbm.cli.inputs import ModelFile, checked_target, items_of, model_of, users_of
 from ordbm.cli.options import Json, PairOptions, Quiet, unfolded
-from ordbm.cli.output import plain, replaced, stderr, steps_shown
+from ordbm.cli.output import counted, plain, print_json, replaced, stderr, steps_shown
 
 if TYPE_CHECKING:
     from ordbm.estimator import OrdinalBM
@@ -60,7 +61,7 @@ def predict(
         raise ordbm.errors.SettingsError(f"{output}: the output must end in .csv or .parquet")
     model = model_of(file)
     wanted = read_pairs(pairs, **reading.arguments())
-    n_unknown = 0
+    unknown = Counter[str]()
     with (
         steps_shown(quiet or as_json, "predicting", len(wanted.users), "pairs") as done,
         _writer(output, as_json) as write,
@@ -68,14 +69,23 @@ def predict(
         for first in range(0, len(wanted.users), PAIRS_AT_ONCE):
             block = slice(first, first + PAIRS_AT_ONCE)
             found = _predicted(model, wanted.users[block], wanted.items[block])
-            n_unknown += _strangers(found)
+            unknown.update(_strangers(found))
             write(found)
             done(first + len(found))
     say = stderr(quiet or as_json).print
-    if n_unknown:
-        say(f"{n_unknown:,} of {len(wanted.users):,} pairs have an unknown user or item")
+    if unknown["pairs"]:
+        say(f"{unknown['pairs']:,} of {len(wanted.users):,} pairs have an unknown user or item")
     if output is not None:
-        say(f"{output}: {len(wanted.users):,} predictions", markup=False)
+        say(f"{output}: {counted(len(wanted.users), 'prediction')}", markup=False)
+    if output is not None and as_json:
+        print_json(
+            {
+                "path": str(output),
+                "pairs": len(wanted.users),
+                "unknown_users": unknown["users"],
+                "unknown_items": unknown["items"],
+            }
+        )
 
 
 def _predicted(model: OrdinalBM, users: Any, items: Any) -> Any:
@@ -93,11 +103,16 @@ def _predicted(model: OrdinalBM, users: Any, items: Any) -> Any:
     return found
 
 
-def _strangers(found: Any) -> int:
+def _strangers(found: Any) -> dict[str, int]:
+    """How many pairs have an unknown user, an unknown item, or either."""
     import pyarrow.compute as pc
 
-    both = pc.and_(found["known_user"], found["known_item"])
-    return int(len(found) - (pc.sum(both).as_py() or 0))
+    known = {
+        "users": found["known_user"],
+        "items": found["known_item"],
+        "pairs": pc.and_(found["known_user"], found["known_item"]),
+    }
+    return {name: len(found) - (pc.sum(column).as_py() or 0) for name, column in known.items()}
 
 
 @contextmanager
