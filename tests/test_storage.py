@@ -360,8 +360,8 @@ def test_a_loaded_model_learns_like_any_other(file):
     ratings = simulated()
     model = OrdinalBM(**TINY).fit(ratings)
     loaded = reloaded(model, file)
-    before = model.predict(ratings.users.ids, ratings.items.ids[0])
-    again = loaded.fit(ratings).predict(ratings.users.ids, ratings.items.ids[0])
+    before = model.predict(list(ratings.users), ratings.items.ids[0])
+    again = loaded.fit(ratings).predict(list(ratings.users), ratings.items.ids[0])
     assert again.tobytes() == before.tobytes()
 
 

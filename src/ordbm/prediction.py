@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -246,7 +247,9 @@ def _plain(ids: Ids) -> Ids:
 def _check_not_several(value: Any, known: IdMap) -> None:
     """An error if an unknown id is a tuple of known ones: a tuple is one id."""
     if isinstance(value, tuple) and any(member in known for member in value):
-        raise RatingsError(f"{value!r} is one id, a tuple, and not known: give several in a list")
+        raise RatingsError(
+            f"{reprlib.repr(value)} is one id, a tuple, and not known: give several in a list"
+        )
 
 
 def listed_ids(ids: Ids) -> Any:
