@@ -113,7 +113,7 @@ def run_python(block, page, names):
     return out.getvalue()
 
 
-def run_commands(block, page, names):  # noqa: ARG001
+def run_commands(block, page, names):  # noqa: ARG001 - called as the runner of Python blocks is
     """What the `ordbm` commands print. Those of make and pip are held to exist instead."""
     out = []
     for line in block.code.replace("\\\n", " ").splitlines():
