@@ -1,6 +1,7 @@
 """The accuracy benchmark: ordbm and its peers on the same splits, by the same scorer.
 
     benchmarks/accuracy [--data filmtrust,ml-100k-u*] [--models ours,myfm-*:*draws200] [--plan]
+    benchmarks/accuracy --models '*:budget*'   settings for budgets of time, left out otherwise
 
 Each run is a process of its own, in the model's environment. A finished run is a row of
 `benchmarks/results/accuracy.jsonl`; starting again goes on with those that are missing, and
@@ -26,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from accuracy_report import page
 from data import CACHE, HERE
-from models import MODELS, OURS
+from models import BUDGET_DATA, BUDGETS, MODELS, OURS, is_for_budget, settings_of
 from provenance import commit, cpu_model
 from scoring import scores
 from splits import DATA_SETS, Stored, split
@@ -53,7 +54,7 @@ class Run(NamedTuple):
 
     @property
     def settings(self) -> dict[str, Any]:
-        return MODELS[self.model].settings[self.setting]
+        return settings_of(self.model)[self.setting]
 
     def is_of(self, row: Row) -> bool:
         return self == (row["data"], row["seed"], row["model"], row["setting"])
@@ -74,14 +75,24 @@ def chosen(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
     return [name for name in names if any(fits(name, pattern) for pattern in patterns)]
 
 
+def chosen_models(patterns: Sequence[str]) -> list[str]:
+    """`model:setting` by pattern; settings for a time budget only by patterns that name them."""
+    ordinary = [f"{model}:{setting}" for model in MODELS for setting in MODELS[model].settings]
+    budgets = [f"{model}:{setting}" for model in BUDGETS for setting in BUDGETS[model]]
+    asked = [pattern for pattern in patterns if ":budget" in pattern]
+    others = [pattern for pattern in patterns if ":budget" not in pattern]
+    return chosen(ordinary, others) + chosen(budgets, asked)
+
+
 def runs_of(data: Sequence[str], names: Sequence[str], seeds: Sequence[int]) -> list[Run]:
     """Data set by data set; an official split is there once, whatever the seeds."""
-    return [
+    runs = [
         Run(one, seed, *name.split(":"))
         for one in data
         for seed in (seeds[:1] if DATA_SETS[one].official else seeds)
         for name in names
     ]
+    return [run for run in runs if run.data == BUDGET_DATA or not is_for_budget(run.setting)]
 
 
 def expected_seconds(run: Run, n_train: int, rows: Sequence[Row]) -> float | None:
@@ -160,11 +171,10 @@ def stored_rows(path: Path) -> list[Row]:
 
 def is_current(row: Row) -> bool:
     """Whether the row is of a data set, model and setting as the lists have them now."""
-    model = MODELS.get(row["model"])
     return (
         row["data"] in DATA_SETS
-        and model is not None
-        and model.settings.get(row["setting"]) == row["settings"]
+        and row["model"] in MODELS
+        and settings_of(row["model"]).get(row["setting"]) == row["settings"]
     )
 
 
@@ -173,7 +183,7 @@ def store(rows: Sequence[Row], path: Path) -> None:
 
     A row that is out of date stays until its run is done again: it may have taken hours.
     """
-    names = [name for model in MODELS for name in (model, *MODELS[model].settings)]
+    names = [name for model in MODELS for name in (model, *settings_of(model))]
     order = {name: place for place, name in enumerate([*DATA_SETS, *dict.fromkeys(names)])}
 
     def place(row: Row) -> list[int]:
@@ -238,11 +248,10 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS / "accuracy.jsonl")
     arguments = parser.parse_args()
 
-    names = [f"{model}:{setting}" for model in MODELS for setting in MODELS[model].settings]
-    again = chosen(names, arguments.again)
+    again = chosen_models(arguments.again)
     wanted = runs_of(
         chosen(list(DATA_SETS), arguments.data),
-        chosen(names, arguments.models),
+        chosen_models(arguments.models),
         [int(seed) for seed in arguments.seeds],
     )
     rows = stored_rows(arguments.results)

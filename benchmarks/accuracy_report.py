@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from models import OURS
+from models import OURS, is_for_budget
 from splits import DATA_SETS, family
 
 Row = dict[str, Any]
@@ -100,12 +100,14 @@ def splits_line(group: Sequence[Summary]) -> str:
 
 
 def data_table(group: Sequence[Summary]) -> str:
-    """All models on one data set."""
+    """All models on one data set, without the settings for budgets of time."""
     lines = [
         "| model | setting | MAE | RMSE | log-loss | fit s | cpu s | tune s | ask s | GB | n |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for one in group:
+        if is_for_budget(one.setting):
+            continue
         model = f"**{one.model}**" if one.is_default_ours else one.model
         figures = [number(one.figures[key], 4) for key in MEASURES]
         costs = [
@@ -177,7 +179,8 @@ peers' favour. Below zero: ordbm is ahead.
 
 Means over n splits; the best RMSE first. Times are wall clock; beside a fit's stands its processor
 time, summed over threads; "ask" is predicting all test pairs. The load average at the start of a
-run was between {min(loads):.1f} and {max(loads):.1f}{busy}
+run was between {min(loads):.1f} and {max(loads):.1f}{busy} Settings
+for budgets of time are not shown: `benchmarks/plot` writes a page of their own, `budgets.md`.
 
 {tables}
 

@@ -29,7 +29,7 @@ import ordbm
 started = time.perf_counter()
 ratings = ordbm.Ratings.from_frame(parquet.read_table(sys.argv[1]), item="movie")
 read = time.perf_counter() - started
-model = ordbm.OrdinalBM(hidden=20, item_links=int(sys.argv[2]), epochs=3)
+model = ordbm.OrdinalBM(hidden=20, item_links=int(sys.argv[2]), epochs=3, members=1)
 model.fit(ratings)
 print(json.dumps({
     "ratings": len(ratings),

@@ -50,7 +50,7 @@ def exponentials_per_epoch(split: Split) -> int:
 
 def model_of(threads: int, epochs: int) -> OrdinalBM:
     """The machine that is measured."""
-    return OrdinalBM(hidden=N_HIDDEN, item_links=0, epochs=epochs, threads=threads)
+    return OrdinalBM(hidden=N_HIDDEN, item_links=0, epochs=epochs, members=1, threads=threads)
 
 
 def ratings_of(split: Split) -> Ratings:
@@ -137,7 +137,7 @@ def scoring_seconds(split: Split, threads: int) -> float:
     levels = np.arange(1.0, N_LEVELS + 1)
     users = np.arange(split.n_users)
     started = time.perf_counter()
-    catalogue = Catalogue(Evidence(model.machine, model.evidence.ratings, threads))
+    catalogue = Catalogue(Evidence(model.machines[0], model.evidence[0].ratings, threads))
     for first in range(0, split.n_users, USERS_AT_ONCE):
         catalogue.scores(users[first : first + USERS_AT_ONCE], "mean", levels)
     return time.perf_counter() - started

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from ordbm.cli import app
 
-SMALL = ["--hidden", "4", "--item-links", "5", "--epochs", "2"]
+SMALL = ["--hidden", "4", "--members", "2", "--item-links", "5", "--epochs", "2"]
 
 
 def write_ratings_file(path, seed=0):

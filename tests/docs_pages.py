@@ -29,7 +29,7 @@ PAGES = [
     ROOT / "README.md",
     *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts),
 ]
-SMALL = {"epochs": 2, "hidden": 4, "item_links": 5}
+SMALL = {"epochs": 2, "hidden": 4, "item_links": 5, "members": 2}
 FENCE = re.compile(
     r"(?:<!-- (?P<remark>[^\n]*) -->\n+)?"
     r"^```(?P<kind>python|console)\n(?P<code>.*?)^```$"

@@ -141,9 +141,9 @@ def random_side(
     )
     bias = rng.normal(0, spread, (n_columns if has_bias else 0, n_features)) @ table.single.T
     weight = rng.normal(0, link_spread, (links.n_edges, table.n_pair))
-    return Side(
-        Parameters(hidden_bias, bias.astype(dtype), coupling, weight.astype(dtype)), n_hidden, links
-    )
+    unknown = (rng.normal(0, spread, n) if has_bias else np.zeros(n)).astype(dtype)
+    parameters = Parameters(hidden_bias, bias.astype(dtype), coupling, weight.astype(dtype))
+    return Side(parameters, n_hidden, links, unknown)
 
 
 def linked(pairs, n_columns):
@@ -175,7 +175,8 @@ def copied(machine):
     def side(given):
         if given is None:
             return None
-        return Side(Parameters(*(a.copy() for a in given.parameters)), given.n_hidden, given.links)
+        parameters = Parameters(*(array.copy() for array in given.parameters))
+        return Side(parameters, given.n_hidden, given.links, given.unknown_bias.copy())
 
     return Machine(
         machine.features,
@@ -186,7 +187,7 @@ def copied(machine):
 
 
 def extended(machine):
-    """`machine` with one more user and one more item, the last, that it knows nothing of."""
+    """`machine` with one more user and one more item, the last, that nobody has rated."""
 
     def side(given):
         if given is None:
@@ -194,12 +195,13 @@ def extended(machine):
         p = given.parameters
         grown = p._replace(
             coupling=np.concatenate([p.coupling, np.zeros_like(p.coupling[:1])]),
-            rating_bias=np.concatenate([p.rating_bias, np.zeros_like(p.rating_bias[:1])]),
+            rating_bias=np.concatenate(
+                [p.rating_bias, given.unknown_bias[None][: len(p.rating_bias)]]
+            ),
         )
         links = given.links
-        return Side(
-            grown, given.n_hidden, links._replace(start=np.append(links.start, links.start[-1]))
-        )
+        longer = links._replace(start=np.append(links.start, links.start[-1]))
+        return Side(grown, given.n_hidden, longer, given.unknown_bias)
 
     return Machine(
         machine.features, machine.level_bias, side(machine.user_side), side(machine.item_side)

@@ -13,17 +13,18 @@ from ordbm.learning import checkpoint as checkpoints
 from ordbm.learning import side
 from ordbm.learning.trainer import Trainer
 
-TINY = {"hidden": 3, "item_links": 4, "epochs": 4}
+TINY = {"hidden": 3, "members": 2, "item_links": 4, "epochs": 4}
 
 
 class KilledError(Exception):
     """Stands for the end of the process."""
 
 
-def simulated(seed=0, continuous=False):
+def simulated(seed=0, continuous=False, noise=0.0):
     rng = np.random.default_rng(seed)
     users, items = rng.integers(40, size=600), rng.integers(30, size=600)
     liking = rng.normal(size=40)[users] + rng.normal(size=30)[items]
+    liking += rng.normal(0, noise, 600)
     values = liking if continuous else np.clip(np.round(3 + liking), 1, 5)
     return Ratings(users, items, values)
 
@@ -39,9 +40,14 @@ def after_every_epoch(monkeypatch):
 
 
 def bits(model):
-    sides = [side for side in model.machine.sides if side is not None]
-    arrays = [array for side in sides for array in side.parameters]
-    return [array.tobytes() for array in (model.machine.level_bias, *arrays)]
+    return [
+        array.tobytes()
+        for machine in model.machines
+        for array in (
+            machine.level_bias,
+            *(array for side in machine.sides if side is not None for array in side.parameters),
+        )
+    ]
 
 
 def broken_off(folder, epoch, told, *ratings, **fit):
@@ -98,9 +104,10 @@ def test_continuous_ratings(tmp_path):
     assert bits(model) == bits(OrdinalBM(**TINY).fit(ratings))
 
 
-def test_the_best_epoch_is_remembered(tmp_path, parts):
-    told = {"hidden": 20, "item_links": 0, "epochs": 30, "patience": 4}
-    told["learner"] = PseudoLikelihood(coupling_precision=0.1)
+def test_the_best_epoch_is_remembered(tmp_path):
+    parts = ordbm.hold_out(simulated(noise=0.5), 0.2, seed=0)
+    told = {"hidden": 20, "members": 2, "item_links": 0, "epochs": 30, "patience": 4}
+    told["learner"] = PseudoLikelihood(coupling_precision=0.1, ratings_per_unit=0)
     whole = OrdinalBM(**told).fit(*parts)
     last = len(whole.history)
     assert last < 30
@@ -263,9 +270,9 @@ def test_a_damaged_file(tmp_path, parts, damage):
 def test_a_checkpoint_of_another_machine(tmp_path, parts):
     OrdinalBM(**TINY).fit(*parts, checkpoint=tmp_path)
     header, arrays = checkpoints.read_container(tmp_path / checkpoints.FILE, "checkpoint")
-    del arrays["1.scores"]
+    del arrays["1.1.scores"]  # of the second machine's second side
     checkpoints.write_container(tmp_path / checkpoints.FILE, "checkpoint", header, arrays)
-    with pytest.raises(CheckpointError, match=r"lacks '1\.scores'"):
+    with pytest.raises(CheckpointError, match=r"lacks '1\.1\.scores'"):
         OrdinalBM(**TINY).fit(*parts, checkpoint=tmp_path, resume=True)
 
 

@@ -84,11 +84,17 @@ def test_help_states_the_defaults_of_the_library():
             stated[field.name] = told[1]
     assert stated.pop("threads") == "all cores"
     assert known.threads is None
+    # What follows the number of ratings: on either side of where it changes.
+    few, many = (known.resolved(n).hidden for n in (settings.MANY - 1, settings.MANY))
+    both = [",".join(map(str, sizes)) for sizes in (few, many)]
+    assert stated.pop("hidden") == f"{both[0]}; {both[1]} from {settings.MANY:,} ratings"
+    assert stated.pop("members") == f"{settings.MOST_MEMBERS}; fewer for over 2 M ratings"
+    assert [known.resolved(2_000_000 + more).members for more in (0, 1)] == [8, 7]
     for name, text in stated.items():
         value = getattr(known, name)
         parts = value if isinstance(value, tuple) else (value,)
         assert text == ",".join(str(part).removesuffix(".0") for part in parts), name
-    assert len(stated) >= 11
+    assert len(stated) >= 10
 
 
 def test_help_states_the_choices_of_the_library():

@@ -14,7 +14,7 @@ import ordbm
 from cli_runs import SMALL, answer, write_ratings_file
 from cli_runs import started as process_of
 
-LONG = ["--hidden", "4", "--item-links", "5", "--epochs", "1000000", "--patience", "0"]
+LONG = [*SMALL[:-1], "1000000", "--patience", "0"]
 PATIENCE = 60  # seconds, for compiling on first use
 
 

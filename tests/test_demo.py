@@ -12,7 +12,9 @@ from ordbm.datasets import load_titles
 
 
 @pytest.mark.slow
-def test_ours_is_best_in_every_column():
+def test_ours_is_best_in_every_column(monkeypatch):
+    """Even with two machines of the eight, which cost a quarter of the time."""
+    monkeypatch.setitem(settings.PRESETS, "default", {"members": 2})
     told = json.loads(answer("demo", "--json"))
     scores = told["scores"]
     assert len(scores) >= 7
@@ -25,7 +27,9 @@ def test_ours_is_best_in_every_column():
 
 
 def test_the_demo_in_words(monkeypatch):
-    monkeypatch.setitem(settings.PRESETS, "default", {"epochs": 1, "hidden": 2, "item_links": 5})
+    monkeypatch.setitem(
+        settings.PRESETS, "default", {"epochs": 1, "hidden": 2, "item_links": 5, "members": 2}
+    )
     done = run("demo")
     assert done.exit_code == 0, done.stderr
     assert "100,004 ratings" in done.stderr

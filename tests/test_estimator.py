@@ -15,7 +15,7 @@ from ordbm.errors import NotFittedError, RatingsError, SettingsError
 from ordbm.learning.learners import ContrastiveDivergence, PseudoLikelihood
 from ordbm.metrics.ratings import scores
 
-TINY = {"hidden": 3, "item_links": 4, "epochs": 2}
+TINY = {"hidden": 3, "members": 2, "item_links": 4, "epochs": 2}
 N_USERS, N_ITEMS = 40, 30
 
 
@@ -58,9 +58,9 @@ def some_pairs():
 
 
 def machine_bits(model):
-    machine = model.machine
-    arrays = [machine.level_bias]
-    arrays += [a for side in machine.sides if side is not None for a in side.parameters]
+    parts = [part for machine in model.machines for part in machine.sides if part is not None]
+    arrays = [array for side in parts for array in side.parameters]
+    arrays += [machine.level_bias for machine in model.machines]
     return [array.tobytes() for array in arrays]
 
 
@@ -76,8 +76,9 @@ def test_every_combination(ratings, kind, sides, links):
         item_links=4 if links in {"items", "both"} else 0,
         user_links=4 if links in {"users", "both"} else 0,
         epochs=2,
+        members=2,
     ).fit(ratings)
-    user_side, item_side = model.machine.sides
+    user_side, item_side = model.machines[0].sides
     assert (user_side is not None) == (sides != "item" or links in {"items", "both"})
     assert (item_side is not None) == (sides != "user" or links in {"users", "both"})
     proba = model.predict_proba(*some_pairs())
@@ -85,8 +86,8 @@ def test_every_combination(ratings, kind, sides, links):
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
     assert np.ptp(model.predict(0, range(N_ITEMS))) > 0
     assert len(model.recommend(0, 3)) == 3
-    assert model.user_factors().shape == (N_USERS, 3 if sides != "item" else 0)
-    assert model.item_factors().shape == (N_ITEMS, 3 if sides != "user" else 0)
+    assert model.user_factors().shape == (N_USERS, 6 if sides != "item" else 0)
+    assert model.item_factors().shape == (N_ITEMS, 6 if sides != "user" else 0)
     assert model.predict_joint(0, [1, 2]).values.shape[1] == 2
 
 
@@ -103,7 +104,7 @@ def test_every_learner(ratings, kind, learner):
 def test_units_that_only_fill_vectors_stay_off(ratings, kind, learner):
     """Hidden units are kept in whole vectors; what is beyond `hidden` must not learn."""
     model = OrdinalBM(kind, learner=learner, **TINY).fit(ratings)
-    for side in model.machine.sides:
+    for side in model.machines[0].sides:
         assert not side.parameters.hidden_bias[3:].any()
         assert not side.parameters.coupling[:, :, 3:].any()
 
@@ -124,7 +125,8 @@ def test_a_learner_object_with_its_own_settings(ratings, learner):
 @pytest.mark.parametrize("links", [0, 4])
 @pytest.mark.parametrize("hidden", [0, (3, 5), (0, 2), [2, 0]])
 def test_sizes_of_the_two_sides(ratings, hidden, links):
-    model = OrdinalBM(hidden=hidden, item_links=links, user_links=links, epochs=2).fit(ratings)
+    model = OrdinalBM(hidden=hidden, item_links=links, user_links=links, epochs=2, members=1)
+    model.fit(ratings)
     expected = tuple(hidden) if hidden else (0, 0)
     assert (model.user_factors().shape[1], model.item_factors().shape[1]) == expected
     np.testing.assert_allclose(model.predict_proba(*some_pairs()).sum(axis=1), 1.0)
@@ -140,13 +142,14 @@ def test_paper_preset(ratings):
     learner = model.learner
     assert (learner.rate, learner.block_rows, learner.spread, learner.steps) == (0.1, 100, 0.01, 1)
     assert learner.other_side == "mean_field_with_own"
-    assert model.machine.user_side.links.n_edges > 0
-    assert model.machine.item_side.links.n_edges > 0
+    assert model.machines[0].user_side.links.n_edges > 0
+    assert model.machines[0].item_side.links.n_edges > 0
     assert np.isfinite(model.predict_proba(*some_pairs())).all()
 
 
 def test_no_epochs_is_the_frequency_of_levels(ratings):
-    model = OrdinalBM(hidden=0, item_links=0, epochs=0).fit(ratings)
+    blind = PseudoLikelihood(count_weight=0.0)  # to how often somebody or something is rated
+    model = OrdinalBM(hidden=0, item_links=0, epochs=0, learner=blind).fit(ratings)
     share = np.bincount(ratings.levels, minlength=5) + 0.5
     np.testing.assert_allclose(
         model.predict_proba([0, "x"], [1, "y"]), [share / share.sum()] * 2, rtol=1e-5
@@ -301,7 +304,7 @@ def test_scales(levels, scale, names, kind):
 
 
 def test_continuous_ratings_make_a_gaussian_machine(gaussian):
-    assert gaussian.machine.features.is_gaussian
+    assert gaussian.machines[0].features.is_gaussian
     assert "gaussian" in repr(gaussian)
     found = gaussian.distribution(*some_pairs())
     assert (np.abs(found.mean() - 50) < 50).all()
@@ -312,7 +315,7 @@ def test_continuous_ratings_make_a_gaussian_machine(gaussian):
 
 def test_continuous_ratings_are_learnt():
     train, test = ordbm.hold_out(continuous(), 0.2)
-    model = OrdinalBM(hidden=3, item_links=0, epochs=10).fit(train)
+    model = OrdinalBM(hidden=3, item_links=0, epochs=10, members=2).fit(train)
     users = [test.users[u] for u in test.user_codes]
     items = [test.items[i] for i in test.item_codes]
     error = scores(model.distribution(users, items), test)["rmse"]
@@ -404,7 +407,8 @@ def parts():
 
 def test_the_best_epoch_is_restored(parts):
     train, validation = parts
-    settings = {"hidden": 20, "item_links": 0, "learner": PseudoLikelihood(coupling_precision=0.1)}
+    learner = PseudoLikelihood(coupling_precision=0.1)
+    settings = {"hidden": 20, "members": 3, "item_links": 0, "learner": learner}
     model = OrdinalBM(epochs=40, patience=2, **settings).fit(train, validation)
     losses = [record.validation["log_loss"] for record in model.history]
     best = int(np.argmin(losses))
@@ -428,11 +432,13 @@ def test_a_callback_gets_records_and_can_stop(parts):
         return record.epoch == 3
 
     callbacks = (callback for callback in [stop_at_three])  # any iterable will do
-    model = OrdinalBM(hidden=2, item_links=0, epochs=9).fit(parts[0], callbacks=callbacks)
+    model = OrdinalBM(hidden=2, item_links=0, epochs=9, members=2).fit(
+        parts[0], callbacks=callbacks
+    )
     assert seen == model.history
     assert [(record.epoch, record.epochs) for record in seen] == [(1, 9), (2, 9), (3, 9)]
     assert all(np.isfinite(record.objective) and record.validation == {} for record in seen)
-    longer = OrdinalBM(hidden=2, item_links=0, epochs=3).fit(parts[0])
+    longer = OrdinalBM(hidden=2, item_links=0, epochs=3, members=2).fit(parts[0])
     assert longer.history[-1].objective == seen[-1].objective
 
 
@@ -459,7 +465,7 @@ def test_fitting_again_starts_afresh(ratings, model):
 
 def test_double_precision(ratings, model):
     double = OrdinalBM(dtype="float64", **TINY).fit(ratings)
-    assert double.machine.dtype == np.float64
+    assert double.machines[0].dtype == np.float64
     np.testing.assert_allclose(
         double.predict_proba(0, range(30)), model.predict_proba(0, range(30)), atol=1e-3
     )
@@ -539,8 +545,9 @@ def test_settings_errors_name_the_setting_and_the_remedy(told, message):
 
 
 def test_numbers_of_numpy_are_numbers(ratings):
-    model = OrdinalBM(hidden=np.int64(2), epochs=np.int32(1), item_links=np.int8(0)).fit(ratings)
-    assert model.user_factors().shape == (N_USERS, 2)
+    told = {"hidden": np.int64(2), "epochs": np.int32(1), "item_links": np.int8(0)}
+    model = OrdinalBM(**told, members=np.int16(2)).fit(ratings)
+    assert model.user_factors().shape == (N_USERS, 2 * 2)
 
 
 @pytest.mark.parametrize(
@@ -556,7 +563,7 @@ def test_numbers_of_numpy_are_numbers(ratings):
         lambda model: model.recommend_all(),
         lambda model: model.user_factors(),
         lambda model: model.item_factors(),
-        lambda model: model.machine,
+        lambda model: model.machines[0],
         lambda model: model.scale,
     ],
 )
@@ -640,7 +647,7 @@ def test_recommend_all_agrees_with_one_by_one(ratings, gaussian, kind, by):
     for user, lines in lists.items():
         one = model.recommend(user, 5, by=by)
         assert [line.item for line in one] == [item for item, _ in lines]
-        np.testing.assert_allclose([line.score for line in one], [s for _, s in lines], rtol=1e-4)
+        np.testing.assert_allclose([line.score for line in one], [s for _, s in lines], rtol=1e-3)
     assert model.recommend_all([], by=by) == {}
 
 
@@ -725,12 +732,13 @@ def test_somebody_who_has_rated_everything():
 
 def test_factors(model):
     users = model.user_factors(["x", 3, 0])
-    assert users.shape == (3, 3)
+    assert users.shape == (3, 2 * 3)  # two machines' side by side
     assert ((users > 0) & (users < 1)).all()
     np.testing.assert_array_equal(users[1], model.user_factors()[model._state.users.codes([3])[0]])
-    prior = 1 / (1 + np.exp(-model.machine.user_side.parameters.hidden_bias[:3]))
+    biases = [machine.user_side.parameters.hidden_bias[:3] for machine in model.machines]
+    prior = 1 / (1 + np.exp(-np.concatenate(biases)))
     np.testing.assert_allclose(users[0], prior, rtol=1e-6)
-    assert model.item_factors(0).shape == (1, 3)
+    assert model.item_factors(0).shape == (1, 2 * 3)
 
 
 # Quality, as a band
@@ -739,7 +747,7 @@ def test_factors(model):
 def test_real_ratings_are_predicted_better_than_by_item_averages():
     ratings = filter_items(ordbm.load_dataset(), 60)
     train, test = ordbm.hold_out(ratings, 0.2)
-    model = OrdinalBM(hidden=10, item_links=20, epochs=10).fit(train)
+    model = OrdinalBM(hidden=10, item_links=20, epochs=10, members=2).fit(train)
     users = [test.users[u] for u in test.user_codes]
     items = [test.items[i] for i in test.item_codes]
     found = scores(model.distribution(users, items), test)

@@ -27,7 +27,7 @@ def some_ratings(n_users=40, n_items=30, share=0.5, seed=0, scale=None):
 
 
 def machine(**told):
-    return ordbm.OrdinalBM(**{"epochs": 2, "hidden": 4, "item_links": 5, **told})
+    return ordbm.OrdinalBM(**{"epochs": 2, "hidden": 4, "members": 2, "item_links": 5, **told})
 
 
 class Fixed:

@@ -19,7 +19,7 @@ STARS = RatingScale([1, 2, 3])
 STANDARD = Standard(3.1, 1.3)
 CONTINUOUS = ContinuousScale(3.0, 2.0)
 PAIRS = [*np.ndindex(referee.N_USERS, referee.N_ITEMS), (-1, 0), (2, -1), (-1, -1)]
-TINY = {"hidden": 3, "item_links": 4, "epochs": 2}
+TINY = {"hidden": 3, "members": 2, "item_links": 4, "epochs": 2}
 
 
 def taken_apart(case, user, item, scale=STARS, standard=None, threshold=1):
@@ -27,12 +27,20 @@ def taken_apart(case, user, item, scale=STARS, standard=None, threshold=1):
     evidence = Evidence(case.machine, case.ratings, 1)
     pair = pair_of(evidence, evidence, user, item, scale, standard)
     target = pair.value if scale is CONTINUOUS else pair.level >= threshold
-    return pair, distribution_of(pair, scale), attribution(pair, target)
+    return pair, distribution_of([pair], scale), attribution([pair], [target])
 
 
 def total(found):
     shares = [share for share in (found.user_share, found.item_share) if share is not None]
     return sum(share.standing + share.taste.sum() + share.link.sum() for share in shares)
+
+
+def alone(case, user, item):
+    """Potentials of levels before anything is known, but for who and what is unknown."""
+    sides = zip(case.machine.sides, (item, user), strict=True)
+    return case.machine.level_bias + sum(
+        side.unknown_bias for side, column in sides if side is not None and column < 0
+    )
 
 
 def model_prediction(case, user, item, scale=STARS, standard=None):
@@ -46,8 +54,8 @@ def model_prediction(case, user, item, scale=STARS, standard=None):
 @pytest.mark.parametrize(("kind", "sides", "links"), referee.DISCRETE)
 def test_parts_add_up_to_the_change_in_log_odds(kind, sides, links):
     case = referee.case(kind, sides, links)
-    share = np.exp(case.machine.level_bias) / np.exp(case.machine.level_bias).sum()
     for user, item in PAIRS:
+        share = referee.softmax(alone(case, user, item))
         for threshold in (1, 2):
             _, distribution, found = taken_apart(case, user, item, threshold=threshold)
             proba = model_prediction(case, user, item).proba
@@ -70,8 +78,8 @@ def test_parts_of_gaussian_machines_add_up(kind, sides, links, scale):
         np.testing.assert_allclose(found.base + total(found), found.final, atol=1e-9)
         if scale is CONTINUOUS:
             np.testing.assert_allclose(found.final, expected.mean()[0], rtol=1e-9)
-            alone = STANDARD.mean + STANDARD.deviation * case.machine.level_bias[0]
-            np.testing.assert_allclose(found.base, alone, rtol=1e-9)
+            base = STANDARD.mean + STANDARD.deviation * alone(case, user, item)[0]
+            np.testing.assert_allclose(found.base, base, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", referee.KINDS)
@@ -219,6 +227,94 @@ def test_every_part_of_a_gaussian_mean_is_the_slow_integral():
         return referee.softmax(scores) @ points
 
     same_parts(found, pair, case, dials, integrated(dials, mean, nodes=6), STANDARD.deviation)
+
+
+# Several machines: averaged probabilities are explained, not a machine's
+
+
+def several(kind, sides, links, count=3, **settings):
+    """Cases of different machines with the same ratings and links."""
+    first = referee.case(kind, sides, links, **settings)
+    rng = np.random.default_rng(7)
+    others = [
+        first._replace(machine=referee.random_machine(rng, kind, sides, links, **settings))
+        for _ in range(count - 1)
+    ]
+    return [first, *others]
+
+
+def taken_apart_together(cases, user, item, scale=STARS, standard=None, threshold=1):
+    evidence = [Evidence(case.machine, case.ratings, 1) for case in cases]
+    pairs = [pair_of(one, one, user, item, scale, standard) for one in evidence]
+    targets = [pair.value if scale is CONTINUOUS else pair.level >= threshold for pair in pairs]
+    return pairs, distribution_of(pairs, scale), attribution(pairs, targets)
+
+
+@pytest.mark.parametrize(("kind", "sides", "links"), referee.DISCRETE)
+def test_parts_of_several_machines_add_up_to_averaged_log_odds(kind, sides, links):
+    cases = several(kind, sides, links)
+    for user, item in PAIRS[2:]:
+        shares = [referee.softmax(alone(case, user, item)) for case in cases]
+        _, distribution, found = taken_apart_together(cases, user, item)
+        proba = np.mean([model_prediction(case, user, item).proba for case in cases], axis=0)
+        np.testing.assert_allclose(distribution.proba, proba, rtol=1e-9)
+        np.testing.assert_allclose(found.base, logit(np.mean(shares, axis=0)[1:].sum()), atol=1e-9)
+        np.testing.assert_allclose(found.final, logit(proba[0, 1:].sum()), atol=1e-8)
+        np.testing.assert_allclose(found.base + total(found), found.final, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [STARS, CONTINUOUS], ids=["levels", "continuous"])
+def test_parts_of_several_gaussian_machines_add_up(scale):
+    cases = several("gaussian", "joint", "both")
+    for user, item in PAIRS[2:]:
+        _, distribution, found = taken_apart_together(cases, user, item, scale, STANDARD)
+        each = [model_prediction(case, user, item, scale, STANDARD) for case in cases]
+        mean = np.mean([one.mean() for one in each])
+        np.testing.assert_allclose(distribution.mean(), mean, rtol=1e-9)
+        np.testing.assert_allclose(found.base + total(found), found.final, atol=1e-9)
+        if scale is CONTINUOUS:
+            np.testing.assert_allclose(found.final, mean, rtol=1e-9)
+        else:
+            proba = np.mean([one.proba for one in each], axis=0)
+            np.testing.assert_allclose(found.final, logit(proba[0, 1:].sum()), atol=1e-8)
+
+
+class DialsOfSeveral:
+    """Dials that are turned for several machines at once."""
+
+    def __init__(self, cases, user, item):
+        self.each = [Dials(case, user, item, range(referee.N_LEVELS)) for case in cases]
+        self.names = self.each[0].names
+
+    def scores(self, dial):
+        return [dials.scores(dial) for dials in self.each]
+
+
+@pytest.mark.parametrize(
+    ("sides", "links"), [("user", "items"), ("item", "none"), ("joint", "both")]
+)
+def test_every_part_of_several_machines_is_the_slow_integral(sides, links):
+    cases = several("ordinal", sides, links, count=2)
+    user, item = 2, 3  # not rated
+    dials = DialsOfSeveral(cases, user, item)
+    pairs, _, found = taken_apart_together(cases, user, item)
+
+    def log_odds(scores):
+        return logit(np.mean([referee.softmax(one)[1:].sum() for one in scores]))
+
+    expected = integrated(dials, log_odds, nodes=14)
+    same_parts(found, pairs[0], cases[0], dials.each[0], expected)
+    alone = attribution(pairs[:1], [pairs[0].level >= 1])
+    assert abs(total(alone) - total(found)) > 1e-3  # one machine's parts are others
+
+
+def test_machines_that_are_sure_of_opposite_things_are_explained():
+    """Where every machine's own odds are beyond what a double can tell from 0 or 1."""
+    cases = several("ordinal", "joint", "both", count=2, spread=200.0)
+    for user, item in PAIRS:
+        _, _, found = taken_apart_together(cases, user, item)
+        assert np.isfinite([found.base, found.final, total(found)]).all()
+        np.testing.assert_allclose(found.base + total(found), found.final, rtol=1e-4, atol=1e-3)
 
 
 # What must be so

@@ -302,13 +302,18 @@ def test_erratum_the_papers_gaussian_gradient_lacks_a_factor():
 # Steps
 
 
-def test_steps_know_counts_priors_and_momentum():
-    """v = momentum v + K g - tau w; w += rate / (tau + kappa c) v, c the ratings of a column."""
+@pytest.mark.parametrize("ratings_per_unit", [0.0, 3.5])
+def test_steps_know_counts_priors_and_momentum(ratings_per_unit):
+    """v = momentum v + K g - tau w; w += rate / (tau + kappa c) v, c the ratings of a column.
+
+    The couplings' tau grows by the square of what a typical column lacks of what its units need.
+    """
     case = gradient_case("ordinal", "user", "items")
     settings = {
         "coupling_precision": 3.0, "coupling_curvature": 0.5, "bias_precision": 2.0,
         "bias_curvature": 0.25, "hidden_precision": 1.5, "hidden_curvature": 0.1,
-        "link_precision": 4.0, "link_curvature": 0.75,
+        "link_precision": 4.0, "link_curvature": 0.75, "ratings_per_unit": ratings_per_unit,
+        "count_weight": 0.0,
     }  # fmt: skip
     learner = PseudoLikelihood(
         **{**PLAIN, **settings, "per_row": 0.0, "rate": 0.3, "decay": 0.8, "momentum": 0.6}
@@ -320,8 +325,12 @@ def test_steps_know_counts_priors_and_momentum():
     total = rated.sum()
     ends = [(i, j) for i, j, _ in referee.edges(machine.user_side.links)]
     together = np.array([(rated[:, i] & rated[:, j]).sum() for i, j in ends])
+    typical = (count**2).sum() / total
+    assert 1 < typical < 4
+    full = ratings_per_unit * machine.user_side.n_hidden
+    tau = 3.0 * (full / typical) ** 2 if full else 3.0
     scale = {  # tau + kappa c, and tau
-        "coupling": (3.0 + 0.5 * count[:, None, None], 3.0),
+        "coupling": (tau + 0.5 * count[:, None, None], tau),
         "rating_bias": (2.0 + 0.25 * count[:, None], 2.0),
         "hidden_bias": (1.5 + 0.1 * total, 1.5),
         "link_weight": (4.0 + 0.75 * together[:, None], 4.0),

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from ordbm.errors import InterruptedWarning, NotFittedError
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
-TINY = {"hidden": 3, "item_links": 4, "epochs": 5}
+TINY = {"hidden": 3, "members": 2, "item_links": 4, "epochs": 5}
 WARNING = r"^stopped by Ctrl-C after epoch 2 of 5; the model is usable$"
 
 
@@ -34,9 +35,14 @@ def handler_is_put_back():
 
 
 def bits(model):
-    sides = [side for side in model.machine.sides if side is not None]
-    arrays = [array for side in sides for array in side.parameters]
-    return [array.tobytes() for array in (model.machine.level_bias, *arrays)]
+    return [
+        array.tobytes()
+        for machine in model.machines
+        for array in (
+            machine.level_bias,
+            *(array for side in machine.sides if side is not None for array in side.parameters),
+        )
+    ]
 
 
 class CtrlC:
@@ -56,6 +62,8 @@ class CtrlC:
     def press(self):
         for _ in range(self.times):
             signal.raise_signal(signal.SIGINT)
+            if self.times > 1:
+                time.sleep(0.5)  # two at once are heard as one by a main thread that waits
 
 
 @pytest.mark.parametrize("within", [False, True])
@@ -74,7 +82,7 @@ def test_ctrl_c_leaves_the_model_of_the_last_epoch(ratings, within):
 
 
 def test_the_best_epoch_is_kept(ratings):
-    told = {"hidden": 20, "item_links": 0, "epochs": 30, "patience": 0}
+    told = {"hidden": 20, "members": 2, "item_links": 0, "epochs": 30, "patience": 0}
     told["learner"] = PseudoLikelihood(coupling_precision=0.1)
     with pytest.warns(InterruptedWarning, match="after epoch 20 of 30"):
         model = OrdinalBM(**told).fit(*hold_out(ratings, 0.2), callbacks=CtrlC(20))
@@ -91,6 +99,29 @@ def test_before_an_epoch_has_ended(ratings):
     assert not model.interrupted
     with pytest.raises(NotFittedError):
         model.predict(0, 0)
+
+
+def test_it_is_heard_while_several_machines_learn(ratings):
+    """Not only when all of them have learnt for an epoch, which may be long."""
+    seen = []
+
+    class PressAtOnce:
+        def __call__(self, record):
+            raise AssertionError(f"epoch {record.epoch} ended")
+
+        def on_progress(self, progress):
+            if progress.phase == "learning":
+                seen.append(progress)
+                if len(seen) == 1:
+                    signal.raise_signal(signal.SIGINT)
+                    time.sleep(0.5)
+
+    running = threading.enumerate()
+    model = OrdinalBM(**TINY | {"members": 8, "threads": 2})
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(ratings, callbacks=PressAtOnce())
+    assert len(seen) <= 2  # of 16; the other thread may have had one to tell
+    assert threading.enumerate() == running  # none is left behind
 
 
 def test_pressed_twice(ratings):
@@ -160,11 +191,17 @@ rng = np.random.default_rng(0)
 users, items = rng.integers(200, size=4000), rng.integers(100, size=4000)
 liking = rng.normal(size=200)[users] + rng.normal(size=100)[items]
 ratings = Ratings(users, items, np.clip(np.round(3 + liking), 1, 5))
-told = {"hidden": 4, "item_links": 5, "threads": 2}
+told = {"hidden": 4, "item_links": 5, "members": 3, "threads": 2}
 
 def bits(model):
-    arrays = [model.machine.level_bias, *model.machine.user_side.parameters]
-    return b"".join(array.tobytes() for array in (*arrays, *model.machine.item_side.parameters))
+    parts = [
+        part
+        for machine in model.machines
+        for part in (
+            machine.level_bias, *machine.user_side.parameters, *machine.item_side.parameters
+        )
+    ]
+    return b"".join(part.tobytes() for part in parts)
 """
 
 CTRL_C = """

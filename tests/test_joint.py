@@ -274,7 +274,7 @@ def gaussian_on_levels():
     users, items = rng.integers(0, 12, 90), rng.integers(0, 9, 90)
     ratings = ordbm.Ratings(users, items, rng.integers(1, 6, 90), scale=[1, 2, 3, 4, 5])
     settings = {"features": "gaussian", "hidden": 4, "item_links": 3, "link_support": 2}
-    return ordbm.OrdinalBM(epochs=4, dtype="float64", **settings).fit(ratings)
+    return ordbm.OrdinalBM(members=2, epochs=4, dtype="float64", **settings).fit(ratings)
 
 
 def test_gaussian_joint_answers_in_levels(gaussian_on_levels):
@@ -300,7 +300,7 @@ def test_continuous_joint_gives_probabilities_of_events():
     rng = np.random.default_rng(6)
     users, items = rng.integers(0, 12, 90), rng.integers(0, 9, 90)
     ratings = ordbm.Ratings(users, items, rng.normal(size=90), scale="continuous")
-    model = ordbm.OrdinalBM(hidden=3, item_links=0, epochs=4).fit(ratings)
+    model = ordbm.OrdinalBM(hidden=3, members=2, item_links=0, epochs=4).fit(ratings)
     joint = model.predict_joint(0, 1)
     assert not joint.exact
     mean = model.predict(0, 1)[0]

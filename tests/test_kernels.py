@@ -281,6 +281,34 @@ def test_ctrl_c_while_threads_start_is_heard_after_all_have_ended(monkeypatch):
     assert signal.getsignal(signal.SIGINT) is handler
 
 
+def test_ctrl_c_ends_long_work_that_can_be_stopped():
+    started, stopped, ended = threading.Semaphore(0), threading.Event(), []
+
+    def work(thread):
+        started.release()
+        if thread == 2:
+            for _ in range(3):
+                assert started.acquire(timeout=20)
+            signal.raise_signal(signal.SIGINT)
+        assert stopped.wait(20)
+        ended.append(thread)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_on_threads(3, work, stop=stopped.set)
+    assert sorted(ended) == [0, 1, 2]
+
+
+def test_ctrl_c_that_is_no_error_stops_nothing():
+    heard, stopped = [], []
+    before = signal.signal(signal.SIGINT, lambda *_: heard.append("Ctrl-C"))
+    try:
+        run_on_threads(2, lambda _: signal.raise_signal(signal.SIGINT), stop=stopped.append)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard
+    assert not stopped
+
+
 @pytest.mark.parametrize("total", [0, 1, 2, 7, 100])
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 def test_shares_cover_the_work_once(total, threads):
@@ -386,5 +414,5 @@ def machine_as(machine, dtype):
     copy = referee.copied(machine)
     side = copy.user_side
     parameters = type(side.parameters)(*(a.astype(dtype) for a in side.parameters))
-    side = type(side)(parameters, side.n_hidden, side.links)
+    side = type(side)(parameters, side.n_hidden, side.links, side.unknown_bias.astype(dtype))
     return type(machine)(machine.features, machine.level_bias.astype(dtype), side, None)

@@ -26,7 +26,6 @@ class CountingTrainer:
 
     def __init__(self):
         self.parameter = np.zeros(1)
-        self.machine = SimpleNamespace(epochs=self.parameter)
 
     def epoch(self, number, tell=None):
         assert number == self.parameter[0]
@@ -42,9 +41,9 @@ class CountingTrainer:
         return {"parameter": self.parameter}
 
 
-def told(losses):
-    """A validation that reads a machine's log-loss off a list, by its epochs."""
-    return lambda machine: {"log_loss": losses[int(machine.epochs[0]) - 1], "rmse": 0.0, "mae": 0.0}
+def told(trainer, losses):
+    """A validation that reads log-losses off a list, by the epochs learnt."""
+    return lambda: {"log_loss": losses[int(trainer.parameter[0]) - 1], "rmse": 0.0, "mae": 0.0}
 
 
 def test_without_validation_the_last_epoch_stays():
@@ -63,7 +62,7 @@ def test_without_validation_the_last_epoch_stays():
 
 def test_no_epochs():
     trainer = CountingTrainer()
-    assert train(trainer, 0, validate=told([])) == ([], False)
+    assert train(trainer, 0, validate=told(trainer, [])) == ([], False)
     assert trainer.parameter[0] == 0
 
 
@@ -75,9 +74,9 @@ def test_the_best_epoch_is_kept_and_patience_is_heeded(losses, patience):
     trainer = CountingTrainer()
     if np.isnan(losses[0]):  # diverged with nothing to go back to
         with pytest.raises(DivergedError, match="epoch 1: lower the learner's rate"):
-            train(trainer, len(losses), validate=told(losses), patience=patience)
+            train(trainer, len(losses), validate=told(trainer, losses), patience=patience)
         return
-    records = train(trainer, len(losses), validate=told(losses), patience=patience).history
+    records = train(trainer, len(losses), validate=told(trainer, losses), patience=patience).history
     best, stop = 0, len(losses)  # 0-based best epoch; how many epochs were recorded
     for epoch, loss in enumerate(losses):
         if np.isnan(loss):
@@ -115,7 +114,7 @@ def test_a_callback_that_returns_anything_else_does_not():
 def test_stopped_by_a_callback_the_best_epoch_is_kept():
     trainer = CountingTrainer()
     losses = [3.0, 1.0, 2.0, 2.5, 0.1]
-    train(trainer, 5, validate=told(losses), callbacks=[lambda r: r.epoch == 4])
+    train(trainer, 5, validate=told(trainer, losses), callbacks=[lambda r: r.epoch == 4])
     assert trainer.parameter[0] == 2
 
 
@@ -145,7 +144,7 @@ def outcome(folder, losses, patience, *, stop_at=None, killed_at=None):
         records, _ = train(
             trainer,
             len(losses),
-            validate=told(losses),
+            validate=told(trainer, losses),
             patience=patience,
             callbacks=[callback],
             checkpoint=kept,

@@ -106,12 +106,13 @@ def test_fitted_parameters_are_the_most_probable(kind, sides, links, habit):
         (1 - habit) * features @ features.T + habit * np.eye(len(single))
     )
     root = axes * np.sqrt(np.maximum(variance, 0))
-    beta = np.linalg.pinv(root) @ side.parameters.rating_bias[0]
+    typical = case.machine.item_side.unknown_bias  # the mean of that prior
+    beta = np.linalg.pinv(root) @ (side.parameters.rating_bias[0] - typical)
 
     def objective(gamma, beta):
         machine, table = with_newcomer(case, side, GIVEN)
         machine.item_side.parameters.coupling[-1] = features @ gamma
-        machine.item_side.parameters.rating_bias[-1] = root @ beta
+        machine.item_side.parameters.rating_bias[-1] = typical + root @ beta
         penalty = PRECISION["coupling_precision"] * (gamma**2).sum()
         penalty += PRECISION["bias_precision"] * (beta**2).sum()
         return fitted_objective(machine, table) - penalty / 2
@@ -174,7 +175,7 @@ def ratings():
 
 @pytest.fixture(scope="module")
 def model(ratings):
-    return ordbm.OrdinalBM(hidden=5, item_links=10, epochs=6).fit(ratings)
+    return ordbm.OrdinalBM(hidden=5, members=2, item_links=10, epochs=6).fit(ratings)
 
 
 def test_predictions_for_a_newcomer_are_close_to_the_known_twins(ratings, model):
@@ -230,7 +231,7 @@ def test_what_a_newcomer_cannot_say(model):
 def test_what_a_newcomer_cannot_say_on_a_continuous_scale(rating, message):
     rng = np.random.default_rng(0)
     numbers = ordbm.Ratings(rng.integers(0, 9, 200), rng.integers(0, 9, 200), rng.normal(size=200))
-    model = ordbm.OrdinalBM(hidden=2, item_links=0, epochs=1).fit(numbers)
+    model = ordbm.OrdinalBM(hidden=2, members=2, item_links=0, epochs=1).fit(numbers)
     assert len(model.recommend(ratings={1: 0.5, 2: -1.25}, n=3)) == 3
     with pytest.raises(RatingsError, match=message):
         model.recommend(ratings={1: 0.5, 2: rating})

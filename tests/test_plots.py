@@ -16,7 +16,7 @@ from ordbm.learning.loop import EpochRecord
 from ordbm.metrics.calibration import Reliability
 from ordbm.scale import ContinuousScale
 
-TINY = {"hidden": 4, "item_links": 0, "epochs": 2}
+TINY = {"hidden": 4, "members": 2, "item_links": 0, "epochs": 2}
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_the_best_known_are_named_and_no_label_covers_another(model, tmp_path):
     titles = {item: f"Film {item} " + "x" * 60 for item in range(20)}
     ax = drawn(plots.plot_hidden_space(model, titles, n=8), tmp_path)
     assert 1 <= len(ax.texts) <= 8
-    most_rated = int(np.argmax(np.diff(model.evidence.ratings.by_item.start)))
+    most_rated = int(np.argmax(np.diff(model.evidence[0].ratings.by_item.start)))
     assert ax.texts[0].get_text().startswith(f"Film {model._state.items[most_rated]} ")
     boxes = [text.get_window_extent() for text in ax.texts]
     for place, box in enumerate(boxes):

@@ -12,7 +12,7 @@ from ordbm.errors import SettingsError
 from ordbm.features import features
 from ordbm.inference.evidence import Evidence, softmax
 from ordbm.machine import Machine
-from ordbm.ranking import SIMILAR_SUPPORT, Catalogue, best, rated_by, similar_rows
+from ordbm.ranking import SIMILAR_SUPPORT, Catalogue, best, rated_by, similar_rows, top
 
 STARS = np.arange(1.0, 4.0)
 
@@ -146,7 +146,7 @@ def test_top_is_a_full_sort_of_unseen_items(kind, by):
     users = np.random.default_rng(1).permutation(everyone(case)).astype(np.int32)
     assert len(users) > ranking.USERS_AT_ONCE
     catalogue = Catalogue(evidence_of(case, threads=2))
-    listed = list(catalogue.top(users, 5, by, STARS))
+    listed = list(top([catalogue], users, 5, by, STARS))
     assert [user for user, _, _ in listed] == users.tolist()
     for user, items, scores in listed:
         all_scores = catalogue.scores(np.array([user], np.int32), by, STARS)[0]
@@ -159,10 +159,10 @@ def test_top_is_a_full_sort_of_unseen_items(kind, by):
 
 def test_more_asked_for_than_there_are():
     case = large_case("ordinal")
-    for user, items, _ in Catalogue(evidence_of(case)).top(everyone(case), 100):
+    for user, items, _ in top([Catalogue(evidence_of(case))], everyone(case), 100):
         assert sorted(items) == np.flatnonzero(np.isnan(case.table[user])).tolist()
     assert all(
-        not len(items) for _, items, _ in Catalogue(evidence_of(case)).top(everyone(case), 0)
+        not len(items) for _, items, _ in top([Catalogue(evidence_of(case))], everyone(case), 0)
     )
 
 
@@ -174,7 +174,7 @@ def test_only_allowed_items_are_listed():
     each = np.random.default_rng(0).random(case.table.shape) < 0.5
     for allowed in (some, each):
         may = np.broadcast_to(allowed, case.table.shape) & np.isnan(case.table)
-        for user, items, _ in catalogue.top(everyone(case), 12, allowed=allowed):
+        for user, items, _ in top([catalogue], everyone(case), 12, allowed=allowed):
             assert sorted(items) == np.flatnonzero(may[user]).tolist()
 
 

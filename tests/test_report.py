@@ -214,14 +214,15 @@ def test_real_evaluations(tmp_path):
     users, items = rng.integers(30, size=600), rng.integers(20, size=600)
     ratings = Ratings(users, items, rng.integers(1, 6, size=600))
     train, test = hold_out(ratings, 0.3, seed=0)
-    machine = OrdinalBM(hidden=3, item_links=4, epochs=2)
+    machine = OrdinalBM(hidden=3, members=2, item_links=4, epochs=2)
     found = train_and_test(machine, train, test, lists=5, validation=0.2, bootstrap=50)
     page = written([found], tmp_path)
     rows = {row[0]: row[1] for row in page.cells(0)}
     assert rows["RMSE ↓"].startswith(f"{found.scores['rmse']:.4f}")
     assert "nDCG at 5 ↑" in rows
     assert page.tags["svg"] == 2
-    folds = cross_validate(OrdinalBM(hidden=3, item_links=4, epochs=1), ratings, 2, bootstrap=0)
+    machine = OrdinalBM(hidden=3, members=1, item_links=4, epochs=1)
+    folds = cross_validate(machine, ratings, 2, bootstrap=0)
     rows = {row[0]: row[1] for row in written(folds, tmp_path).cells(0)}
     assert rows["RMSE ↓"].startswith(f"{folds.scores['rmse']:.4f}")
 

@@ -7,7 +7,7 @@ from ordbm import OrdinalBM, Ratings, load_dataset
 from ordbm.datasets import filter_items
 from ordbm.errors import NotFittedError, RatingsError, SettingsError
 
-TINY = {"hidden": 4, "item_links": 0, "epochs": 2}
+TINY = {"hidden": 4, "members": 2, "item_links": 0, "epochs": 2}
 
 
 def some_ratings():
@@ -48,10 +48,12 @@ def test_items_by_their_hidden_units(sides):
 def test_items_without_hidden_units_by_their_couplings():
     ratings = some_ratings()
     model = OrdinalBM(**TINY, sides="user").fit(ratings)
-    side = model.machine.user_side
-    coupling = side.parameters.coupling[:, :, : side.n_hidden].astype(float)
-    space = (coupling - coupling.mean(axis=1, keepdims=True)).reshape(len(coupling), -1)
-    expected = by_hand(ratings.items, space, "i3")
+    spaces = []
+    for side in (machine.user_side for machine in model.machines):
+        coupling = side.parameters.coupling[:, :, : side.n_hidden].astype(float)
+        centred = coupling - coupling.mean(axis=1, keepdims=True)
+        spaces.append(centred.reshape(len(coupling), -1))
+    expected = by_hand(ratings.items, np.concatenate(spaces, axis=1), "i3")
     found = model.similar_items("i3", n=100)
     assert [near.id for near in found] == [item for item, _ in expected]
     np.testing.assert_allclose([near.similarity for near in found], [s for _, s in expected])
@@ -82,7 +84,7 @@ def test_twins_are_nearest():
     users, items = np.repeat(range(40), 8), np.tile(range(8), 40)
     values = rng.integers(1, 6, size=320)
     values[items == 5] = values[items == 2]
-    model = OrdinalBM(hidden=4, item_links=0, epochs=10, sides="item").fit(
+    model = OrdinalBM(hidden=4, members=2, item_links=0, epochs=10, sides="item").fit(
         Ratings(users, items, values)
     )
     nearest = model.similar_items(2)[0]
@@ -92,7 +94,7 @@ def test_twins_are_nearest():
 
 def test_films_in_a_series_are_near_each_other():
     ratings = filter_items(load_dataset(), 50)
-    model = OrdinalBM(hidden=20, item_links=0, epochs=8, seed=0).fit(ratings)
+    model = OrdinalBM(hidden=20, members=2, item_links=0, epochs=8, seed=0).fit(ratings)
     star_wars, two_towers = 260, 5952
     assert {1196, 1210} & {near.id for near in model.similar_items(star_wars, n=3)}
     assert {4993, 7153} == {near.id for near in model.similar_items(two_towers, n=2)}
@@ -117,7 +119,7 @@ def test_what_has_no_neighbours_says_so(model):
     with pytest.raises(SettingsError, match="n=-1"):
         model.similar_items("i3", n=-1)
     assert model.similar_items("i3", n=0) == []
-    bare = OrdinalBM(hidden=0, epochs=1).fit(some_ratings())
+    bare = OrdinalBM(hidden=0, members=2, epochs=1).fit(some_ratings())
     with pytest.raises(SettingsError, match="without hidden units"):
         bare.similar_items("i3")
     with pytest.raises(NotFittedError):
@@ -126,6 +128,6 @@ def test_what_has_no_neighbours_says_so(model):
 
 def test_a_representation_that_does_not_vary_is_near_nothing():
     model = OrdinalBM(**{**TINY, "epochs": 0}).fit(some_ratings())
-    side = model.machine.item_side
-    side.parameters.coupling[:] = 0.0
+    for machine in model.machines:
+        machine.item_side.parameters.coupling[:] = 0.0
     assert {near.similarity for near in model.similar_items("i3", n=100)} == {0.0}

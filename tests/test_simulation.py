@@ -26,7 +26,7 @@ def copies(machine, n_users, n_items, n=COPIES):
         many = p._replace(
             coupling=np.tile(p.coupling, (n, 1, 1)), rating_bias=np.tile(p.rating_bias, (n, 1))
         )
-        return Side(many, given.n_hidden, no_links(n * n_columns))
+        return Side(many, given.n_hidden, no_links(n * n_columns), given.unknown_bias)
 
     return Machine(
         machine.features,
@@ -172,7 +172,7 @@ def test_a_fitted_machine_finds_what_the_true_one_knows():
     """It beats level frequencies by far, and no prediction beats the truth."""
     made = ordbm.simulate(n_users=300, n_items=60, n_ratings=6000, hidden=2, seed=2)
     train, test = ordbm.hold_out(made.ratings, fraction=0.2, seed=0)
-    model = ordbm.OrdinalBM(hidden=4, item_links=0, epochs=15, seed=0).fit(train)
+    model = ordbm.OrdinalBM(hidden=4, members=1, item_links=0, epochs=15, seed=0).fit(train)
     users = [test.users[code] for code in test.user_codes]
     items = [test.items[code] for code in test.item_codes]
 

@@ -15,7 +15,14 @@ from ordbm.errors import ModelFileError
 
 pytestmark = pytest.mark.timeout(300)
 
-TINY = {"hidden": 2, "link_support": 2, "link_shrinkage": 0.0, "epochs": 1, "threads": 1}
+TINY = {
+    "hidden": 2,
+    "members": 2,
+    "link_support": 2,
+    "link_shrinkage": 0.0,
+    "epochs": 1,
+    "threads": 1,
+}
 
 
 def models():

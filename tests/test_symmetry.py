@@ -62,7 +62,9 @@ def test_learning_the_item_side_is_learning_the_user_side_of_the_transpose(kind,
     found = []
     for here, number in ((case, 1), (other, 0)):
         machine = referee.copied(here.machine)
-        tables = Tables(features.smoothing, features.smoothing, features.pair)
+        n_columns, n = machine.sides[number].n_columns, features.n_levels
+        mean = np.linspace(-1.0, 1.0, n_columns * n).reshape(n_columns, n)
+        tables = Tables(features.smoothing, features.smoothing, features.pair, mean)
         training = SideTraining(
             machine.sides[number], here.ratings[number], here.ratings[1 - number],
             replace(LEARNERS[learner], block_rows=7), tables, 5, 1, scored=False,

@@ -10,9 +10,10 @@ import pytest
 import ordbm
 from ordbm import tuning
 from ordbm.errors import CostError, DivergedError, SettingsError
+from ordbm.settings import HIDDEN
 from ordbm.tuning import tune
 
-FIXED = {"hidden": 3, "item_links": 0, "epochs": 3}
+FIXED = {"hidden": 3, "members": 2, "item_links": 0, "epochs": 3}
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,18 @@ def test_the_first_trial_is_no_search_at_all(ratings):
     assert [trial.number for trial in told] == [1, 2, 3]
     assert found.trials == 3
     assert not found.interrupted
+
+
+def test_a_trial_is_of_one_machine_unless_members_are_fixed(ratings):
+    told = []
+    fixed = {**FIXED, "members": None}
+    found = tune(ratings, trials=2, callback=told.append, **fixed)
+    learn, held_out = ordbm.hold_out(ratings, 0.2, seed=0)
+    one = ordbm.OrdinalBM(**FIXED | {"members": 1}).fit(learn, validation=held_out)
+    best = min(record.validation["log_loss"] for record in one.history)
+    assert told[0].score == pytest.approx(best)
+    assert found.model().settings.members is None  # as many as ever
+    assert len(found.model().fit(ratings).machines) == 8
 
 
 def test_the_best_settings_give_the_best_score(ratings):
@@ -76,7 +89,7 @@ def test_the_first_trial_may_lie_outside_the_usual_range(ratings):
     tune(ratings, trials=1, callback=told.append, preset="paper", epochs=1)
     assert told[0].arguments["user_links"] == 100
     one_sided = tune(ratings, trials=1, sides="user", epochs=1)
-    plain = ordbm.OrdinalBM(sides="user", epochs=1)
+    plain = ordbm.OrdinalBM(sides="user", epochs=1, hidden=HIDDEN)  # what follows is then said
     assert one_sided.model().learner == plain.learner
     assert replace(one_sided.model().settings, learner="pl") == plain.settings
 

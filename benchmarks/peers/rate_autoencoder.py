@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from protocol import Predict, RatingsPart, run
+from protocol import Predict, RatingsPart, learning_begins, run
 
 HIDDEN = 500
 PLACE_DIMENSIONS = 5
@@ -60,6 +60,7 @@ def fit(
     rows = torch.zeros(shape)
     rows[ratings.item, ratings.user] = torch.from_numpy(ratings.rating.astype(np.float32))
     observed = (rows > 0).float()
+    learning_begins()
     sizes = [ratings.n_users, *[HIDDEN] * layers, ratings.n_users]
     network = torch.nn.ModuleList(
         Layer(n_in, n_out, sparsity > 0) for n_in, n_out in pairwise(sizes)

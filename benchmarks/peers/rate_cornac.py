@@ -1,4 +1,6 @@
-"""Cornac's matrix factorization (C++), with a seed: on one thread, the same results each time."""
+"""Cornac's matrix factorization (C++). With a seed (0 unless the settings say None) it runs on one
+thread and gives the same results each time.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from typing import Any
 
 import cornac
 import numpy as np
-from protocol import Predict, RatingsPart, run
+from protocol import Predict, RatingsPart, learning_begins, run
 
 
 def fit(ratings: RatingsPart, **settings: Any) -> Predict:
@@ -19,7 +21,8 @@ def fit(ratings: RatingsPart, **settings: Any) -> Predict:
         ratings.user.tolist(), ratings.item.tolist(), ratings.rating.tolist(), strict=True
     )
     train = cornac.data.Dataset.from_uir(triples)
-    model = cornac.models.MF(seed=0, **settings).fit(train)
+    learning_begins()
+    model = cornac.models.MF(**{"seed": 0, **settings}).fit(train)
     user_place = places(train.uid_map, ratings.n_users)
     item_place = places(train.iid_map, ratings.n_items)
 

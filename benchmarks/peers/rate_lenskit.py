@@ -11,7 +11,7 @@ from lenskit.als import BiasedMFScorer
 from lenskit.data import ItemList, from_interactions_df
 from lenskit.knn import ItemKNNScorer
 from lenskit.pipeline import predict_pipeline
-from protocol import Predict, RatingsPart, run
+from protocol import Predict, RatingsPart, learning_begins, run
 
 SCORERS = {"BiasedMF": BiasedMFScorer, "ItemKNN": ItemKNNScorer}
 
@@ -21,8 +21,10 @@ def fit(ratings: RatingsPart, scorer: str, **settings: Any) -> Predict:
     frame = pd.DataFrame(
         {"user_id": ratings.user, "item_id": ratings.item, "rating": ratings.rating}
     )
+    train = from_interactions_df(frame)
+    learning_begins()
     pipeline = predict_pipeline(SCORERS[scorer](**settings))
-    pipeline.train(from_interactions_df(frame), lenskit.training.TrainingOptions(rng=0))
+    pipeline.train(train, lenskit.training.TrainingOptions(rng=0))
 
     def predict(user: np.ndarray, item: np.ndarray) -> np.ndarray:
         score = np.empty(len(user))

@@ -1,8 +1,9 @@
 """myFM: Bayesian factorization machines by Gibbs sampling, with a Gaussian or an ordered rating.
 
 Set up as in myFM's own MovieLens examples: users and items one-hot with a group of priors for each,
-every draw kept. With `implicit`, a user also has the items he rated and an item the users who rated
-it, each scaled to unit length, as SVD++ has them; they come as relation blocks.
+every draw kept if not said otherwise. With `implicit`, a user also has the items he rated and an
+item the users who rated it, each scaled to unit length, as SVD++ has them; they come as relation
+blocks.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import myfm
 import numpy as np
 import scipy.sparse
-from protocol import Predict, RatingsPart, run
+from protocol import Predict, RatingsPart, learning_begins, run
 
 
 def with_history(
@@ -26,9 +27,14 @@ def with_history(
 
 
 def fit(
-    ratings: RatingsPart, rank: int, draws: int, ordered: bool = True, implicit: bool = False
+    ratings: RatingsPart,
+    rank: int,
+    draws: int,
+    ordered: bool = True,
+    implicit: bool = False,
+    kept: int | None = None,
 ) -> Predict:
-    """A factorization machine of users and items."""
+    """A factorization machine of users and items; the last `kept` draws predict, or all."""
     n_users, n_items = ratings.n_users, ratings.n_items
     if implicit:
         of_user = with_history(ratings.user, ratings.item, n_users, n_items)
@@ -48,11 +54,13 @@ def fit(
         model, target = myfm.MyFMOrderedProbit(rank), ratings.level.astype(np.int64)
     else:
         model, target = myfm.MyFMRegressor(rank), ratings.rating
+    known = features(ratings.user, ratings.item)
+    learning_begins()
     model.fit(
-        **features(ratings.user, ratings.item),
+        **known,
         y=target,
         n_iter=draws,
-        n_kept_samples=draws,
+        n_kept_samples=draws if kept is None else kept,
         group_shapes=groups,
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import surprise
-from protocol import Predict, RatingsPart, run
+from protocol import Predict, RatingsPart, learning_begins, run
 
 
 def fit(ratings: RatingsPart, algorithm: str, **settings: Any) -> Predict:
@@ -15,6 +15,7 @@ def fit(ratings: RatingsPart, algorithm: str, **settings: Any) -> Predict:
     frame = pd.DataFrame({"user": ratings.user, "item": ratings.item, "rating": ratings.rating})
     reader = surprise.Reader(rating_scale=ratings.bounds)
     train = surprise.Dataset.load_from_df(frame, reader).build_full_trainset()
+    learning_begins()
     if algorithm.startswith("KNN"):
         settings["verbose"] = False
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ordbm.features import Standard
-from ordbm.machine import Orientations
+from ordbm.machine import Array, Orientations
 from ordbm.ratings import Ratings
 from ordbm.rows import Rows
 from ordbm.scale import RatingScale
@@ -51,6 +51,26 @@ def log_frequencies(levels: np.ndarray, n_levels: int) -> np.ndarray:
     count = np.bincount(levels, minlength=n_levels) + 0.5
     shares: np.ndarray = np.log(count / count.sum())
     return shares
+
+
+def count_potentials(columns: Rows, n_levels: int, weight: float) -> tuple[Array, Array]:
+    """What the number of a column's other ratings says of a level: potentials (columns, n).
+
+    And that of a column without ratings, (n,). Columns with few ratings are rated differently from
+    those with many; each octave of counts has a potential of its own, its levels' log frequencies
+    over those of all, as if `weight` more ratings in it were like all others. Zero if weight is 0.
+    """
+    count = np.diff(columns.start)
+    octave = np.log2(np.maximum(count, 1)).astype(np.int64)
+    shares = np.exp(log_frequencies(columns.level, n_levels))
+    table = np.zeros((int(octave.max(initial=0)) + 1, n_levels))
+    np.add.at(table, (np.repeat(octave, count), columns.level), 1.0)
+    total = table.sum(axis=1, keepdims=True)
+    if weight == 0 or n_levels == 1:
+        potential = np.zeros_like(table)
+    else:
+        potential = np.log((table / shares + weight) / (total + weight))
+    return potential[octave], potential[0] if (count == 1).any() else np.zeros(n_levels)
 
 
 def _standardised(rows: Rows, ratings: Ratings, standard: Standard) -> Rows:

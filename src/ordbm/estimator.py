@@ -15,17 +15,17 @@ from ordbm.configured import Configured
 from ordbm.encoding import encoded, log_frequencies, standard_of
 from ordbm.errors import InterruptedWarning, NotFittedError, SettingsError
 from ordbm.explanation import Explanation, Similar, explained, nearest
-from ordbm.features import FeatureKind, features
+from ordbm.features import FeatureKind, Features, features
 from ordbm.fitted import Fitted, Origin, rows_or_prior, told_apart
 from ordbm.frames import Backend
-from ordbm.inference.distribution import Decode, RatingDistribution, level_cells, predicted
+from ordbm.inference.distribution import Decode, RatingDistribution, level_cells
 from ordbm.inference.distribution import decode as decoded
 from ordbm.inference.evidence import Evidence, Method
-from ordbm.inference.joint import ENUMERATED, JointDistribution, joint_levels
+from ordbm.inference.joint import ENUMERATED, JointDistribution, mixed_levels
 from ordbm.learning.checkpoint import Checkpoint
 from ordbm.learning.learners import Learner, PseudoLikelihood, learner_of
 from ordbm.learning.loop import Callback, EpochRecord, train
-from ordbm.learning.trainer import Trainer
+from ordbm.learning.members import Members, member_seed
 from ordbm.machine import Machine, Orientations, Side, new_side
 from ordbm.neighbours import Links, correlation_links, no_links
 from ordbm.parallel import thread_count
@@ -45,10 +45,10 @@ from ordbm.prediction import (
     several,
 )
 from ordbm.progress import Progress, teller
-from ordbm.ranking import By, Catalogue
+from ordbm.ranking import By, Catalogue, top
 from ordbm.ratings import Ratings, Scale
 from ordbm.scale import RatingScale
-from ordbm.settings import Sides, check_count, settings_of
+from ordbm.settings import Settings, Sides, check_count, settings_of
 from ordbm.storage import Stored, load_model, save_model
 
 SHORTLIST = 10  # times as many items as a list has are rated exactly
@@ -59,7 +59,8 @@ class OrdinalBM(Configured):
 
     features: "ordinal", "categorical" or "gaussian" (taken for continuous ratings if not said).
     sides: "user", "item" or "joint": which sides have hidden units and biases.
-    hidden: hidden units per user and per item, a number or (user side, item side).
+    hidden: hidden units per user and per item, a number or (user side, item side); if not said,
+        (25, 100), and twice that from 500,000 ratings on.
     item_links, user_links: neighbours per item and per user, 0 for none.
     learner: "pl" (exact pseudo-likelihood), "cd", "structured" (the paper's), or a learner object.
     preset: "default", or "paper" for the settings of its section 4.1; whatever is said goes first.
@@ -67,6 +68,8 @@ class OrdinalBM(Configured):
         and not at all below this support.
     link_budget: co-rated pairs that finding links may visit; beyond, it is refused with the cost.
     patience: with validation ratings, epochs without a better log-loss before stopping; 0: never.
+    members: machines that learn the same ratings from different seeds; predictions are averages of
+        theirs (8 if not said, fewer for more than two million ratings).
     threads: how many to use (all cores if not said); results do not depend on it.
     """
 
@@ -86,6 +89,7 @@ class OrdinalBM(Configured):
         link_support: int | None = None,
         link_budget: float | None = None,
         patience: int | None = None,
+        members: int | None = None,
         threads: int | None = None,
         dtype: Literal["float32", "float64"] | None = None,
     ) -> None:
@@ -102,6 +106,7 @@ class OrdinalBM(Configured):
             "link_support": link_support,
             "link_budget": link_budget,
             "patience": patience,
+            "members": members,
             "threads": threads,
             "dtype": dtype,
         }
@@ -144,9 +149,10 @@ class OrdinalBM(Configured):
         if not all(map(callable, callbacks)):
             raise SettingsError("a callback must be a function that takes an EpochRecord")
         tell = teller(callbacks)
+        settings = self.settings.resolved(len(ratings))
         keeper = saved = None
         if checkpoint is not None:
-            keeper = Checkpoint(checkpoint, self.settings, self.learner, ratings, validation)
+            keeper = Checkpoint(checkpoint, settings, self.learner, ratings, validation)
             saved = keeper.read() if resume else None
         kind = self._feature_kind(ratings)
         scale = ratings.scale
@@ -154,13 +160,13 @@ class OrdinalBM(Configured):
         standard = standard_of(ratings, self.learner.residual_unit) if table.is_gaussian else None
         orientations = encoded(ratings, standard)
         tell(Progress("links", 0.0))
-        machine = self._new_machine(ratings, table, orientations)
+        machines = self._new_machines(settings, ratings, table, orientations)
         tell(Progress("links", 1.0))
         threads = thread_count(self.settings.threads)
         fitted = Fitted(
-            ratings.users, ratings.items, scale, standard, machine, orientations, threads
+            ratings.users, ratings.items, scale, standard, machines, orientations, threads
         )
-        trainer = Trainer(machine, orientations, self.learner, self.settings.seed, threads)
+        trainer = Members(machines, orientations, self.learner, self.settings.seed, threads)
         history, interrupted = train(
             trainer,
             self.settings.epochs,
@@ -192,34 +198,42 @@ class OrdinalBM(Configured):
             )
         return "gaussian"
 
-    def _new_machine(self, ratings: Ratings, table: Any, orientations: Orientations) -> Machine:
-        told = self.settings
-        rng = np.random.default_rng(told.seed)
-        sides: list[Side | None] = []
-        for number, (name, n_links, n_columns) in enumerate(
-            (("user", told.item_links, ratings.n_items), ("item", told.user_links, ratings.n_users))
-        ):
-            present = told.sides in (name, "joint")
-            links = self._links(ratings, number, n_links) if n_links else no_links(n_columns)
-            sides.append(
-                new_side(
-                    table,
-                    links,
-                    told.hidden_sizes[number] if present else 0,
-                    has_bias=present,
-                    spread=self.learner.spread,
-                    rng=rng,
-                    dtype=np.dtype(told.dtype),
-                )
-                if present or links.n_edges
-                else None
+    def _new_machines(
+        self, told: Settings, ratings: Ratings, table: Features, orientations: Orientations
+    ) -> list[Machine]:
+        links = [
+            self._links(ratings, number, n_links) if n_links else no_links(n_columns)
+            for number, (n_links, n_columns) in enumerate(
+                ((told.item_links, ratings.n_items), (told.user_links, ratings.n_users))
             )
+        ]
         level_bias = (
             log_frequencies(orientations.by_user.level, table.n_levels)
             if self.learner.shared_potential
             else np.zeros(table.n_levels)
         )
-        return Machine(table, level_bias.astype(told.dtype), sides[0], sides[1])
+        machines = []
+        for member in range(told.members or 1):
+            rng = np.random.default_rng(member_seed(told.seed, member))
+            sides = [self._new_side(told, number, table, links[number], rng) for number in range(2)]
+            machines.append(Machine(table, level_bias.astype(told.dtype), *sides))
+        return machines
+
+    def _new_side(
+        self, told: Settings, number: int, table: Features, links: Links, rng: np.random.Generator
+    ) -> Side | None:
+        present = told.sides in (("user", "item")[number], "joint")
+        if not (present or links.n_edges):
+            return None
+        return new_side(
+            table,
+            links,
+            told.hidden_sizes[number] if present else 0,
+            has_bias=present,
+            spread=self.learner.spread,
+            rng=rng,
+            dtype=np.dtype(told.dtype),
+        )
 
     def _links(self, ratings: Ratings, side: int, n_links: int) -> Links:
         rows = (ratings.by_user, ratings.by_item)
@@ -285,7 +299,7 @@ class OrdinalBM(Configured):
         edges = level_cells(levels, state.standard) if levels and state.standard else None
         user_list, item_list = aligned(users, items)
         user_codes, item_codes = state.pair_codes(user_list, item_list)
-        found, weight, exact = joint_levels(
+        found, weight, exact = mixed_levels(
             state.evidence,
             told_apart(user_codes, user_list),
             told_apart(item_codes, item_list),
@@ -333,17 +347,18 @@ class OrdinalBM(Configured):
         similar = partial(state.similar_items, code) if code >= 0 else None
         allowed = state.allowed(candidates, similar)
         if code >= 0:
-            evidence, catalogue = state.evidence, state.catalogue
+            evidence, catalogues = state.evidence, state.catalogues
         else:
             evidence = state.newcomer(ratings or {}, self._newcomer_prior)
-            catalogue = Catalogue(evidence)
+            catalogues = tuple(map(Catalogue, evidence))
             code = 0
         values = level_values(state.scale)
         # For one person all items can be rated exactly; the mean-field order is that of a few only.
         most = len(state.items) if by == "mean" else n
-        _, items, found = next(catalogue.top(np.array([code], np.int32), most, by, values, allowed))
+        one = np.array([code], np.int32)
+        _, items, found = next(top(catalogues, one, most, by, values, allowed))
         users = np.full(len(items), code, np.int32)
-        rating = predicted(evidence, state.scale, state.standard, users, items.astype(np.int32))
+        rating = state.predicted(evidence, users, items.astype(np.int32))
         score = rating.mean() if by == "mean" else found
         return recommendations(state.items, items, score, rating)[:n]
 
@@ -360,7 +375,7 @@ class OrdinalBM(Configured):
         codes = state.user_codes(users)
         values = level_values(state.scale)
         most = SHORTLIST * n if by == "mean" else n
-        ranked = state.catalogue.top(codes, most, by, values, state.rated_items)
+        ranked = top(state.catalogues, codes, most, by, values, state.rated_items)
         return {
             state.users[user]: [
                 (state.items[item], float(score))
@@ -418,12 +433,15 @@ class OrdinalBM(Configured):
     # -- representations --------------------------------------------------------------------------
 
     def user_factors(self, users: Ids = None) -> NDArray[np.float32]:
-        """P(h = 1 | ratings) of each user, (users, hidden units); P(h = 1) for the unknown."""
+        """P(h = 1 | ratings) of each user, (users, hidden units); P(h = 1) for the unknown.
+
+        The hidden units of all machines stand side by side.
+        """
         state = self._state
         codes = (
             None if users is None else state.codes(several(users), state.users, state.rated_users)
         )
-        return rows_or_prior(state.evidence.user_factors(), codes, state.machine.user_side)
+        return rows_or_prior(state.evidence, 0, codes)
 
     def item_factors(self, items: Ids = None) -> NDArray[np.float32]:
         """P(h = 1 | ratings) of each item, (items, hidden units)."""
@@ -431,22 +449,19 @@ class OrdinalBM(Configured):
         codes = (
             None if items is None else state.codes(several(items), state.items, state.rated_items)
         )
-        return rows_or_prior(state.evidence.item_factors(), codes, state.machine.item_side)
+        return rows_or_prior(state.evidence, 1, codes)
 
     def free_energy(self, users: Ids = None) -> NDArray[np.float64]:
         """-log sum_h e^-E of each user's ratings on the user side, (users,): low is typical.
 
-        An unknown user has no ratings and the free energy of hidden units alone.
+        The mean over the machines. An unknown user has no ratings and the free energy of hidden
+        units alone.
         """
         state = self._state
-        energy = state.evidence.user_free_energy()
-        if users is None:
-            return energy
-        codes = state.codes(several(users), state.users, state.rated_users)
-        side = state.machine.user_side
-        bias = side.parameters.hidden_bias[: side.n_hidden] if side else np.zeros(0)
-        alone = -np.logaddexp(0.0, bias.astype(np.float64)).sum()
-        return np.where(codes >= 0, energy[codes], alone)
+        codes = (
+            None if users is None else state.codes(several(users), state.users, state.rated_users)
+        )
+        return np.mean([one.user_free_energy(codes) for one in state.evidence], axis=0)
 
     def known_users(self, users: Ids) -> Mask:
         """Whether the model has ratings by each of these users."""
@@ -457,13 +472,13 @@ class OrdinalBM(Configured):
         return self._state.known_items(items)
 
     @property
-    def machine(self) -> Machine:
-        """The fitted parameters."""
-        return self._state.machine
+    def machines(self) -> tuple[Machine, ...]:
+        """The fitted parameters of each machine."""
+        return self._state.machines
 
     @property
-    def evidence(self) -> Evidence:
-        """The machine with the ratings it was fitted to, for use below this front door."""
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Each machine with the ratings it was fitted to, for use below this front door."""
         return self._state.evidence
 
     @property
@@ -497,11 +512,14 @@ class OrdinalBM(Configured):
         return self._fitted
 
     def __repr__(self) -> str:
-        told = self.settings
-        kind = told.features if self._fitted is None else self.machine.features.kind
-        shape = f"{kind}, {told.sides}, hidden={told.hidden}, item_links={told.item_links}"
-        state = "fitted" if self._fitted is not None else "not fitted"
-        return f"OrdinalBM({shape}, user_links={told.user_links}; {state})"
+        told, kind, state = self.settings, self.settings.features, "not fitted"
+        if self._fitted is not None:
+            count = len(self.machines)
+            told = told.resolved(len(self._fitted.ratings.by_user.column))
+            kind = self.machines[0].features.kind
+            state = f"fitted, {count} machines" if count > 1 else "fitted"
+        links = f"item_links={told.item_links}, user_links={told.user_links}"
+        return f"OrdinalBM({kind}, {told.sides}, hidden={told.hidden_sizes}, {links}; {state})"
 
 
 def load(path: str | os.PathLike[str]) -> OrdinalBM:

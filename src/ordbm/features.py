@@ -36,10 +36,13 @@ class Features:
     def is_gaussian(self) -> bool:
         return self.kind == "gaussian"
 
-    @property
-    def curvature(self) -> float:
-        """Second derivative of a rating's log-probability, relative to that of a level's share."""
-        return 5.0 if self.is_gaussian else 1.0
+    def curvature(self, n_hidden: int) -> float:
+        """Second derivative of a rating's log-probability, relative to that of a level's share.
+
+        All hidden units move a Gaussian mean together, which nothing bounds: with many of them,
+        each must take a smaller step.
+        """
+        return max(5.0, n_hidden / 5) if self.is_gaussian else 1.0
 
     @property
     def n_pair(self) -> int:

@@ -1,8 +1,8 @@
-"""A fitted machine with its ids, scale and ratings."""
+"""Fitted machines with their ids, scale and ratings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import import_module
@@ -15,11 +15,16 @@ from numpy.typing import NDArray
 from ordbm.encoding import log_frequencies
 from ordbm.features import Standard
 from ordbm.ids import IdMap
-from ordbm.inference.distribution import LevelDistribution, RatingDistribution, predicted
+from ordbm.inference.distribution import (
+    LevelDistribution,
+    RatingDistribution,
+    averaged,
+    predicted,
+)
 from ordbm.inference.evidence import Evidence, Method
 from ordbm.inference.newcomer import newcomer_evidence
 from ordbm.learning.learners import Learner
-from ordbm.machine import Machine, Orientations, Side
+from ordbm.machine import Machine, Orientations
 from ordbm.metrics.ratings import scores
 from ordbm.prediction import Codes, Known, Mask, level_values
 from ordbm.ranking import SIMILAR_USERS, Catalogue, rated_by, similar_rows
@@ -44,7 +49,7 @@ class Origin(NamedTuple):
 
 
 class Fitted(Known):
-    """A learnt machine with the ids, scale and ratings it was learnt from."""
+    """Learnt machines, averaged in all they say, with the ids, scale and ratings behind them."""
 
     def __init__(
         self,
@@ -52,37 +57,50 @@ class Fitted(Known):
         items: IdMap,
         scale: Scale,
         standard: Standard | None,
-        machine: Machine,
+        machines: Sequence[Machine],
         ratings: Orientations,
         threads: int,
         origin: Origin | None = None,
     ) -> None:
         rated_users, rated_items = (np.diff(rows.start) > 0 for rows in ratings)
         super().__init__(users, items, scale, rated_users, rated_items)
-        self.standard, self.machine, self.ratings = standard, machine, ratings
+        self.standard, self.machines, self.ratings = standard, tuple(machines), ratings
         self.threads = threads
         self.origin = origin or Origin.now()
 
     @cached_property
-    def evidence(self) -> Evidence:
-        return Evidence(self.machine, self.ratings, self.threads)
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Of each machine."""
+        return self._evidence_now()
+
+    def _evidence_now(self) -> tuple[Evidence, ...]:
+        """While the machines are being learnt, what they say now."""
+        return tuple(Evidence(machine, self.ratings, self.threads) for machine in self.machines)
 
     @cached_property
-    def catalogue(self) -> Catalogue:
-        return Catalogue(self.evidence)
+    def catalogues(self) -> tuple[Catalogue, ...]:
+        return tuple(map(Catalogue, self.evidence))
 
     def distribution(self, users: Codes, items: Codes, method: Method) -> RatingDistribution:
         """The distribution of each pair's rating; of two strangers', that of all ratings."""
-        found = predicted(self.evidence, self.scale, self.standard, users, items, method)
+        found = self.predicted(self.evidence, users, items, method)
         strangers = (users < 0) & (items < 0)
         if isinstance(found, LevelDistribution) and self.standard is None:
             found.proba[strangers] = self.level_shares
         return found
 
+    def predicted(
+        self, evidence: Iterable[Evidence], users: Codes, items: Codes, method: Method = "exact"
+    ) -> RatingDistribution:
+        """What machines with this evidence say of each pair's rating on average."""
+        return averaged(
+            [predicted(one, self.scale, self.standard, users, items, method) for one in evidence]
+        )
+
     @cached_property
     def level_shares(self) -> NDArray[np.float64]:
         """The share of each level among the ratings learnt from."""
-        return np.exp(log_frequencies(self.ratings.by_user.level, len(self.machine.level_bias)))
+        return np.exp(log_frequencies(self.ratings.by_user.level, len(self.machines[0].level_bias)))
 
     def by_exact_mean(self, ranked: Iterable[Ranked], n: int) -> Iterator[Ranked]:
         """The n best of each list by exact means instead of mean-field ones, as many at a time."""
@@ -96,8 +114,8 @@ class Fitted(Known):
                 order = np.argsort(-score, kind="stable")[:n]
                 yield user, listed[order], score[order]
 
-    def newcomer(self, given: Mapping[Any, Any], prior: Learner) -> Evidence:
-        """Evidence about somebody new who gave these ratings {item: rating}.
+    def newcomer(self, given: Mapping[Any, Any], prior: Learner) -> tuple[Evidence, ...]:
+        """Each machine's evidence about somebody new who gave these ratings {item: rating}.
 
         `prior` has the precisions of a newcomer's own parameters.
         """
@@ -114,14 +132,20 @@ class Fitted(Known):
             )
             value = ((raw - self.standard.mean) / self.standard.deviation).astype(np.float32)
             level = np.zeros(len(items), np.uint8)
-        return newcomer_evidence(
-            self.evidence,
-            items,
-            level,
-            value,
-            prior.coupling_precision,
-            prior.bias_precision,
-            prior.habit,
+        item_side = self.machines[0].item_side
+        n_hidden = item_side.n_hidden if item_side else 0
+        precision = prior.tightened(np.diff(self.ratings.by_user.start), n_hidden)
+        return tuple(
+            newcomer_evidence(
+                one,
+                items,
+                level,
+                value,
+                precision,
+                prior.bias_precision,
+                prior.habit,
+            )
+            for one in self.evidence
         )
 
     def similar_items(self, user: int) -> Mask:
@@ -131,15 +155,13 @@ class Fitted(Known):
         return rated_by(by_user, similar, len(self.items))
 
     def validator(self, ratings: Ratings) -> Any:
-        """A function that scores a machine on held-out ratings, given what it was trained on."""
+        """A function that scores the machines, as they are, on held-out ratings."""
         users, items = self.validation_codes(ratings)
 
-        def validate(machine: Machine) -> dict[str, float]:
-            evidence = Evidence(machine, self.ratings, self.threads)
+        def validate() -> dict[str, float]:
             # A Gaussian machine learns by mean field, which is also far cheaper to score.
             method: Method = "exact" if self.standard is None else "mean_field"
-            found = predicted(evidence, self.scale, self.standard, users, items, method)
-            return scores(found, ratings)
+            return scores(self.predicted(self._evidence_now(), users, items, method), ratings)
 
         return validate
 
@@ -153,8 +175,16 @@ def told_apart(codes: Codes, ids: Iterable[Any]) -> Codes:
     return codes
 
 
-def rows_or_prior(factors: Any, codes: Codes | None, side: Side | None) -> NDArray[np.float32]:
-    """Rows of `factors`; the hidden bias alone speaks for code -1."""
+def rows_or_prior(
+    evidence: Iterable[Evidence], side: int, codes: Codes | None
+) -> NDArray[np.float32]:
+    """P(h = 1) of users (side 0) or items (side 1); the hidden bias alone speaks for code -1."""
+    return np.concatenate([_rows_or_prior(one, side, codes) for one in evidence], axis=1)
+
+
+def _rows_or_prior(evidence: Evidence, number: int, codes: Codes | None) -> NDArray[np.float32]:
+    factors = evidence.item_factors() if number else evidence.user_factors()
+    side = evidence.machine.sides[number]
     if codes is None or side is None:
         return factors if codes is None else np.zeros((len(codes), 0), np.float32)
     prior = 1.0 / (1.0 + np.exp(-side.parameters.hidden_bias[: side.n_hidden]))

@@ -41,6 +41,7 @@ class Side:
     parameters: Parameters
     n_hidden: int
     links: Links
+    unknown_bias: Array  # (n,) the rating bias of a column that is not among them
 
     @property
     def n_columns(self) -> int:
@@ -98,4 +99,5 @@ def new_side(
         ),
         n_hidden,
         links,
+        np.zeros(n, dtype),
     )

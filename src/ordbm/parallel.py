@@ -11,6 +11,8 @@ from typing import Any
 
 from ordbm.errors import SettingsError
 
+HEARD_WITHIN = 0.1  # seconds after which Ctrl-C is heard, at the latest
+
 
 def thread_count(threads: int | None) -> int:
     """`threads`, or as many as this process may use."""
@@ -22,35 +24,67 @@ def thread_count(threads: int | None) -> int:
     return threads
 
 
-def run_on_threads(threads: int, work: Callable[[int], Any]) -> None:
+def run_on_threads(
+    threads: int, work: Callable[[int], Any], *, stop: Callable[[], Any] | None = None
+) -> None:
     """work(0), …, work(threads - 1) at once, each on a thread of its own.
 
     Returns when all have ended, then raises the first error. The parts of a kernel wait for each
     other, so all must start and none may be left behind: Ctrl-C is heard after they have ended.
+    For work that takes long, `stop` makes it end soon: Ctrl-C is then heard at once, and `stop`
+    called if it is an error.
     """
     if threads == 1:
         work(0)
         return
     errors: list[BaseException] = []
+    ended = threading.Semaphore(0)
 
     def guarded(thread: int) -> None:
         try:
             work(thread)
         except BaseException as error:
             errors.append(error)
+        finally:
+            ended.release()
 
     team = [threading.Thread(target=guarded, args=(t,)) for t in range(threads)]
-    with _interrupts_held():
-        for member in team:
-            member.start()
-        for member in team:
-            member.join()
+    try:
+        with interrupts_held():
+            for member in team:
+                member.start()
+            if stop is None:
+                _join(team)
+        _await(ended, threads)
+    except BaseException:
+        if stop is not None:
+            stop()
+            with interrupts_held():
+                _join(team)
+        raise
+    _join(team)
     if errors:
         raise errors[0]
 
 
+def _await(ended: threading.Semaphore, times: int) -> None:
+    """Wait so that Ctrl-C is heard.
+
+    A join that it breaks off may take a running thread for ended, and what waits without end is not
+    broken off everywhere.
+    """
+    for _ in range(times):
+        while not ended.acquire(timeout=HEARD_WITHIN):
+            pass
+
+
+def _join(team: list[threading.Thread]) -> None:
+    for member in team:
+        member.join()
+
+
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
+def interrupts_held() -> Iterator[None]:
     """Ctrl-C inside is noted, and handed to whoever handled it before at the end."""
     heard: list[int] = []
     handler = signal.getsignal(signal.SIGINT)

@@ -7,7 +7,8 @@ the expected decrease of energy: larger is better.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -31,54 +32,49 @@ SIMILAR_SUPPORT = 3  # common items; over two of them a correlation is always on
 
 
 class Catalogue:
-    """Mean-field level potentials of users for all items, a block of users at a time.
-
-    For each level one matrix product joins both sides: a user's hidden means and own parameters on
-    the left, the items' parameters and hidden means on the right.
-    """
+    """Mean-field level potentials of users for all items, a block of users at a time."""
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
-        machine = evidence.machine
         self.n_items = evidence.ratings.by_item.n_rows
-        n = len(machine.level_bias)
-        parts = [np.tile(machine.level_bias[:, None, None], (1, 1, self.n_items))]
-        if machine.user_side is not None:
-            parameters = machine.user_side.parameters
-            parts.append(parameters.coupling.transpose(1, 2, 0))
-            if parameters.rating_bias.size:
-                parts[0] = parts[0] + parameters.rating_bias.T[:, None, :]
-        if machine.item_side is not None:
-            hidden = expit(evidence.item_input).T[None]
-            parts.append(np.broadcast_to(hidden, (n, *hidden.shape[1:])))
-            parts.append(np.ones((n, 1, self.n_items)))
-        self.right = np.concatenate(parts, axis=1).astype(machine.dtype)
 
     @property
     def users_at_once(self) -> int:
         """Users whose potentials are held at a time."""
-        per_user = len(self.right) * self.n_items * self.right.itemsize
+        machine = self.evidence.machine
+        per_user = len(machine.level_bias) * self.n_items * machine.level_bias.itemsize
         return max(1, min(USERS_AT_ONCE, AT_ONCE // max(per_user, 1)))
 
     def potentials(self, users: Codes) -> Array:
-        """-E_Q of each level, user and item: (n, users, items); mean rating if Gaussian."""
-        machine = self.evidence.machine
-        n = len(machine.level_bias)
-        parts = [np.ones((n, len(users), 1))]
-        if machine.user_side is not None:
-            hidden = expit(self.evidence.user_input[users])[None]
-            parts.append(np.broadcast_to(hidden, (n, *hidden.shape[1:])))
-        if machine.item_side is not None:
-            parameters = machine.item_side.parameters
-            parts.append(parameters.coupling[users].transpose(1, 0, 2))
-            bias = np.zeros((n, len(users), 1))
-            if parameters.rating_bias.size:
-                bias[:, :, 0] = parameters.rating_bias[users].T
-            parts.append(bias)
-        left = np.concatenate(parts, axis=2).astype(machine.dtype)
-        potential: Array = np.matmul(left, self.right)
+        """-E_Q of each level, user and item: (n, users, items); mean rating if Gaussian.
+
+        For each level one matrix product per side joins hidden means with parameters.
+        """
+        user_side, item_side = self.evidence.machine.sides
+        level_bias = self.evidence.machine.level_bias
+        potential: Array = np.empty((len(level_bias), len(users), self.n_items), level_bias.dtype)
+        potential[...] = level_bias[:, None, None]
+        if user_side is not None:
+            own = user_side.parameters
+            if own.rating_bias.size:
+                potential += own.rating_bias.T[:, None, :]
+            hidden = expit(self.evidence.user_input[users])
+            for level in range(len(potential)):
+                potential[level] += hidden @ own.coupling[:, level].T
+        if item_side is not None:
+            own = item_side.parameters
+            if own.rating_bias.size:
+                potential += own.rating_bias[users].T[:, :, None]
+            coupling = own.coupling[users]
+            for level in range(len(potential)):
+                potential[level] += coupling[:, level] @ self.item_hidden.T
         self._add_links(users, potential)
         return potential
+
+    @cached_property
+    def item_hidden(self) -> Array:
+        """P(h = 1 | ratings) of every item, (items, d)."""
+        return expit(self.evidence.item_input)
 
     def _add_links(self, users: Codes, potential: Array) -> None:
         by_user = self.evidence.ratings.by_user
@@ -123,34 +119,36 @@ class Catalogue:
         run_on_threads(self.evidence.threads, work)
         return out
 
-    def top(
-        self,
-        users: Codes,
-        n: int,
-        by: By = "energy",
-        values: Array | None = None,
-        allowed: NDArray[np.bool_] | None = None,
-    ) -> Iterator[tuple[int, Codes, Array]]:
-        """(user, items, scores), best first, of the items each user has not rated.
 
-        `allowed` (items,) or (users, items) says which items may appear. Ties go to the item that
-        came first.
-        """
-        by_user = self.evidence.ratings.by_user
-        size = self.users_at_once
-        for first in range(0, len(users), size):
-            block = users[first : first + size]
-            scores = self.scores(block, by, values)
-            if allowed is not None:
-                may = allowed if allowed.ndim == 1 else allowed[first : first + size]
-                scores = np.where(may, scores, -np.inf)
-            for place, user in enumerate(block):
-                scores[
-                    place, by_user.column[by_user.start[user] : by_user.start[user + 1]]
-                ] = -np.inf
-            for user, items, score in zip(block, best(scores, n), scores, strict=True):
-                listed = items[np.isfinite(score[items])]
-                yield int(user), listed, score[listed]
+def top(
+    catalogues: Sequence[Catalogue],
+    users: Codes,
+    n: int,
+    by: By = "energy",
+    values: Array | None = None,
+    allowed: NDArray[np.bool_] | None = None,
+) -> Iterator[tuple[int, Codes, Array]]:
+    """(user, items, scores), best first, of the items each user has not rated.
+
+    Scores are averaged over the catalogues of several machines. `allowed` (items,) or (users,
+    items) says which items may appear. Ties go to the item that came first.
+    """
+    by_user = catalogues[0].evidence.ratings.by_user
+    size = catalogues[0].users_at_once
+    for first in range(0, len(users), size):
+        block = users[first : first + size]
+        scores = catalogues[0].scores(block, by, values)
+        for other in catalogues[1:]:
+            scores += other.scores(block, by, values)
+        scores /= len(catalogues)
+        if allowed is not None:
+            may = allowed if allowed.ndim == 1 else allowed[first : first + size]
+            scores = np.where(may, scores, -np.inf)
+        for place, user in enumerate(block):
+            scores[place, by_user.column[by_user.start[user] : by_user.start[user + 1]]] = -np.inf
+        for user, items, score in zip(block, best(scores, n), scores, strict=True):
+            listed = items[np.isfinite(score[items])]
+            yield int(user), listed, score[listed]
 
 
 def best(scores: Array, n: int) -> Codes:

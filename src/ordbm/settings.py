@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
@@ -10,16 +10,24 @@ from ordbm.errors import SettingsError
 from ordbm.features import FeatureKind
 from ordbm.neighbours import BUDGET
 
+HIDDEN = (25, 100)  # the item side gains more from them
+MANY = 500_000  # ratings from which on twice as many hidden units pay
+MOST_MEMBERS = 8
+LEARNT_AT_ONCE = 16_000_000  # ratings times members, beyond which there are fewer members
+
 Sides = Literal["user", "item", "joint"]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The shape of a machine and how it is learnt; the defaults are meant to serve all data."""
+    """The shape of a machine and how it is learnt; the defaults are meant to serve all data.
+
+    `resolved` fills in what follows the number of ratings.
+    """
 
     features: FeatureKind = "ordinal"
     sides: Sides = "joint"
-    hidden: int | tuple[int, int] = (25, 100)  # the item side gains more from them
+    hidden: int | tuple[int, int] | None = None  # by the number of ratings
     item_links: int = 100
     user_links: int = 0
     link_shrinkage: float = 100.0
@@ -28,6 +36,7 @@ class Settings:
     learner: Any = "pl"
     epochs: int = 20
     patience: int = 3  # 0: never stop early
+    members: int | None = None  # by the number of ratings
     seed: int = 0
     threads: int | None = None
     dtype: Literal["float32", "float64"] = "float32"
@@ -43,8 +52,9 @@ class Settings:
         check_count("link_support", self.link_support, least=2)
         for size in self.hidden_sizes:
             check_count("hidden", size)
-        if self.threads is not None:
-            check_count("threads", self.threads, least=1)
+        for name in ("members", "threads"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), least=1)
         for name in ("link_shrinkage", "link_budget"):
             value: Any = getattr(self, name)
             if not isinstance(value, Real) or not float(value) >= 0:
@@ -53,11 +63,23 @@ class Settings:
     @property
     def hidden_sizes(self) -> tuple[int, int]:
         """Hidden units of the user side and of the item side, before `sides` has its say."""
+        if self.hidden is None:
+            return HIDDEN
         if isinstance(self.hidden, tuple | list):
             if len(self.hidden) != 2:
                 raise SettingsError(f"hidden={self.hidden!r}: a number, or (user side, item side)")
             return self.hidden[0], self.hidden[1]
         return self.hidden, self.hidden
+
+    def resolved(self, n_ratings: int) -> Settings:
+        """The same for this many ratings, hidden units and members included."""
+        scale = 2 if n_ratings >= MANY else 1
+        members = max(1, min(MOST_MEMBERS, LEARNT_AT_ONCE // max(n_ratings, 1)))
+        return replace(
+            self,
+            hidden=(scale * HIDDEN[0], scale * HIDDEN[1]) if self.hidden is None else self.hidden,
+            members=members if self.members is None else self.members,
+        )
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -71,6 +93,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "link_shrinkage": 0.0,
         "link_support": 3,
         "learner": "structured",
+        "members": 1,
     },
 }
 

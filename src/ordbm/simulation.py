@@ -44,7 +44,7 @@ class Simulated(NamedTuple):
         known = self.ratings
         standard = UNIT if self.machine.features.is_gaussian else None
         fitted = Fitted(
-            known.users, known.items, known.scale, standard, self.machine,
+            known.users, known.items, known.scale, standard, [self.machine],
             encoded(known, standard), thread_count(None),
         )  # fmt: skip
         return fitted.distribution(known.users.codes(users), known.items.codes(items), "exact")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ordbm.container import Arrays, Header, read_container, write_container
 from ordbm.errors import ModelFileError
-from ordbm.features import Standard, features
+from ordbm.features import Features, Standard, features
 from ordbm.fitted import Fitted, Origin
 from ordbm.ids import IdMap
 from ordbm.inference.distribution import level_cells
@@ -33,7 +33,12 @@ from ordbm.ratings import Scale
 from ordbm.rows import Rows, paired, stable_order
 from ordbm.scale import LARGEST, ContinuousScale, RatingScale
 from ordbm.settings import Settings, settings_of
-from ordbm.stored_settings import packed_settings, unpacked_record, unpacked_settings
+from ordbm.stored_settings import (
+    first_format,
+    packed_settings,
+    unpacked_record,
+    unpacked_settings,
+)
 
 LARGEST_PARAMETER = 1e6  # far beyond what any machine learns, far below what overflows in a sum
 LARGEST_RATING = 1e12  # in units of its deviation
@@ -56,9 +61,8 @@ class Stored(NamedTuple):
 def save_model(path: str | os.PathLike[str], model: Stored) -> None:
     """Write the model file; the same model gives the same bytes."""
     fitted = model.fitted
-    machine, rows = fitted.machine, fitted.ratings.by_user
-    arrays = {
-        "level_bias": machine.level_bias,
+    rows = fitted.ratings.by_user
+    arrays: Arrays = {
         "ratings.start": rows.start,
         "ratings.column": rows.column,
         "ratings.level": rows.level,
@@ -66,16 +70,17 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
         **_id_arrays("user", fitted.users),
         **_id_arrays("item", fitted.items),
     }
-    for name, side in zip(("user", "item"), machine.sides, strict=True):
-        if side is not None:
-            arrays |= {f"{name}_side.{key}": value for key, value in _side_arrays(side).items()}
+    for number, machine in enumerate(fitted.machines):
+        arrays |= _machine_arrays(machine, number)
     header = {
         "version": fitted.origin.version,
         "time": fitted.origin.time,
         "settings": packed_settings(model.told),
         "interrupted": model.interrupted,
         "history": [asdict(record) for record in model.history],
-        "features": machine.features.kind,
+        "features": fitted.machines[0].features.kind,
+        "members": len(fitted.machines),
+        "hidden": [int(side.n_hidden) if side else 0 for side in fitted.machines[0].sides],
         "scale": _packed_scale(fitted.scale),
         "standard": fitted.standard,
     }
@@ -101,6 +106,8 @@ def load_model(path: str | os.PathLike[str]) -> Stored:
 
 def _stored(header: Header, arrays: Arrays) -> Stored:
     told = unpacked_settings(header["settings"])
+    if "members" not in header:
+        told = first_format(told)
     settings = settings_of(**told)
     learner_of(settings.learner)
     scale = _unpacked_scale(header["scale"])
@@ -110,16 +117,11 @@ def _stored(header: Header, arrays: Arrays) -> Stored:
         raise ValueError("continuous ratings without Gaussian features")
     standard = _unpacked_standard(header["standard"], scale, needed=table.is_gaussian)
     rows = _rows(arrays, len(users), len(items), table.n_levels, gaussian=table.is_gaussian)
-    dtype = np.dtype(settings.dtype)
-    level_bias = _taken(arrays, "level_bias", dtype, table.n_levels)
-    sides = [
-        _side(arrays, name, size, number, settings, (table.n_levels, table.n_pair))
-        for number, (name, size) in enumerate((("user", len(items)), ("item", len(users))))
-    ]
+    if "hidden" in header:  # its sizes may follow the number of ratings
+        settings = replace(settings, hidden=tuple(header["hidden"]))
+    machines = _machines(header.get("members", 1), arrays, settings, table, len(users), len(items))
     if arrays:
         raise ValueError(f"{min(arrays)} has no place in it")
-    machine = Machine(table, level_bias, sides[0], sides[1])
-    _check_machine(machine)
     return Stored(
         told,
         [unpacked_record(entry) for entry in header["history"]],
@@ -129,7 +131,7 @@ def _stored(header: Header, arrays: Arrays) -> Stored:
             items,
             scale,
             standard,
-            machine,
+            machines,
             Orientations(*paired(rows, len(items))),
             # The file may come from a larger computer; results do not depend on threads.
             min(thread_count(settings.threads), thread_count(None)),
@@ -239,12 +241,46 @@ def _rows(arrays: Arrays, n_users: int, n_items: int, n_levels: int, *, gaussian
     return Rows(start, column, level, value, np.empty(0, np.int32))
 
 
-def _side_arrays(side: Side) -> Arrays:
-    links = side.links
+def _place(member: int) -> str:
+    """What the names of a machine's arrays start with; the first one's are plain, as ever."""
+    return f"member{member}." if member else ""
+
+
+def _machine_arrays(machine: Machine, member: int) -> Arrays:
+    """Parameters by name; the links, which all machines share, with the first one's."""
+    arrays = {"level_bias": machine.level_bias}
+    for name, side in zip(("user", "item"), machine.sides, strict=True):
+        if side is not None:
+            found = side.parameters._asdict() | {"unknown_bias": side.unknown_bias}
+            found |= {} if member else _link_arrays(side.links)
+            arrays |= {f"{name}_side.{key}": value for key, value in found.items()}
+    return {_place(member) + name: array for name, array in arrays.items()}
+
+
+def _machines(
+    count: Any, arrays: Arrays, settings: Settings, table: Features, n_users: int, n_items: int
+) -> list[Machine]:
+    """All machines, their shapes as the settings have them."""
+    if type(count) is not int or not 1 <= count <= len(arrays):
+        raise ValueError("the number of machines is at odds with what there is")
+    links = [_stored_links(arrays, *about) for about in (("user", n_items), ("item", n_users))]
+    machines = []
+    for member in range(count):
+        place = _place(member)
+        level_bias = _taken(arrays, f"{place}level_bias", np.dtype(settings.dtype), table.n_levels)
+        sides = [
+            _side(arrays, f"{place}{name}_side", number, links[number], settings, table)
+            for number, name in enumerate(("user", "item"))
+        ]
+        machines.append(Machine(table, level_bias, *sides))
+        _check_machine(machines[-1])
+    return machines
+
+
+def _link_arrays(links: Links) -> Arrays:
     owner = np.repeat(np.arange(links.n_columns, dtype=np.int32), np.diff(links.start))
     upward = links.neighbour > owner  # each link once, from its lower end: in the order of edges
     return {
-        **side.parameters._asdict(),
         "link_low": owner[upward],
         "link_high": links.neighbour[upward],
         "link_similarity": links.similarity,
@@ -254,34 +290,49 @@ def _side_arrays(side: Side) -> Arrays:
 def _side(
     arrays: Arrays,
     name: str,
-    n_columns: int,
     number: int,
+    links: Links | None,
     settings: Settings,
-    table_shape: tuple[int, int],
+    table: Features,
 ) -> Side | None:
-    """One side, its shapes as the settings have them; None where it has nothing."""
-    present = settings.sides in (name, "joint")
-    if not present and f"{name}_side.coupling" not in arrays:
+    """One machine's side; None where there is none."""
+    present = settings.sides in (("user", "item")[number], "joint")
+    if links is None:
+        if present:
+            raise ValueError(f"the {name} is not there")
         return None
-    n_levels, n_pair = table_shape
+    if not (present or links.n_edges):
+        raise ValueError(f"the {name} has nothing")
     n_hidden = int(settings.hidden_sizes[number]) if present else 0
     d = padded(n_hidden)
     dtype = np.dtype(settings.dtype)
 
-    def taken(key: str, kind: Any, *shape: int | None) -> NDArray[Any]:
-        return _taken(arrays, f"{name}_side.{key}", kind, *shape)
+    def taken(key: str, *shape: int) -> NDArray[Any]:
+        return _taken(arrays, f"{name}.{key}", dtype, *shape)
 
-    low, high = taken("link_low", np.int32, None), taken("link_high", np.int32, None)
-    similarity = taken("link_similarity", np.float32, len(low))
-    if len(high) != len(low) or not (present or len(low)):
-        raise ValueError(f"the links of the {name} side do not add up")
     parameters = Parameters(
-        hidden_bias=taken("hidden_bias", dtype, d),
-        rating_bias=taken("rating_bias", dtype, n_columns if present else 0, n_levels),
-        coupling=taken("coupling", dtype, n_columns, n_levels, d),
-        link_weight=taken("link_weight", dtype, len(low), n_pair),
+        hidden_bias=taken("hidden_bias", d),
+        rating_bias=taken("rating_bias", links.n_columns if present else 0, table.n_levels),
+        coupling=taken("coupling", links.n_columns, table.n_levels, d),
+        link_weight=taken("link_weight", links.n_edges, table.n_pair),
     )
-    return Side(parameters, n_hidden, _links(low, high, similarity, n_columns))
+    unknown = np.zeros(table.n_levels, dtype)  # in the first format
+    if f"{name}.unknown_bias" in arrays:
+        unknown = taken("unknown_bias", table.n_levels)
+    return Side(parameters, n_hidden, links, unknown)
+
+
+def _stored_links(arrays: Arrays, name: str, n_columns: int) -> Links | None:
+    """A side's links, of which there may be none; None if there is no such side."""
+    if f"{name}_side.link_low" not in arrays:
+        return None
+    low, high = (
+        _taken(arrays, f"{name}_side.{end}", np.int32, None) for end in ("link_low", "link_high")
+    )
+    similarity = _taken(arrays, f"{name}_side.link_similarity", np.float32, len(low))
+    if len(high) != len(low):
+        raise ValueError(f"the links of the {name} side do not add up")
+    return _links(low, high, similarity, n_columns)
 
 
 def _links(
@@ -310,7 +361,8 @@ def _links(
 def _check_machine(machine: Machine) -> None:
     """An error unless all parameters are numbers of a size that can be reckoned with."""
     sides = [side for side in machine.sides if side is not None]
-    for array in (machine.level_bias, *(array for side in sides for array in side.parameters)):
+    parameters = (array for side in sides for array in (side.unknown_bias, *side.parameters))
+    for array in (machine.level_bias, *parameters):
         if not max(array.max(initial=0), -array.min(initial=0)) <= LARGEST_PARAMETER:
             raise ValueError("parameters are out of range: it has diverged")
     for side in sides:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import numpy as np
 
 from ordbm.container import Header
 from ordbm.errors import ModelFileError
-from ordbm.learning.learners import ContrastiveDivergence, Learner, PseudoLikelihood
+from ordbm.learning.learners import (
+    ContrastiveDivergence,
+    Learner,
+    PseudoLikelihood,
+    learner_of,
+)
 from ordbm.learning.loop import EpochRecord
 from ordbm.portable import packed, unpacked
 from ordbm.settings import settings_of
@@ -60,6 +65,22 @@ def unpacked_settings(plain: Header) -> dict[str, Any]:
         else unpacked(value)
         for name, value in plain.items()
     }
+
+
+def first_format(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What a model of the first format was told, with what the defaults were at that time.
+
+    A newcomer is met with the precisions that the model was learnt with.
+    """
+    settings = settings_of(**told)
+    hidden = settings.hidden_sizes if settings.hidden is None else settings.hidden
+    found = {**told, "hidden": hidden, "members": 1}
+    learner = learner_of(settings.learner)
+    if isinstance(learner, PseudoLikelihood):
+        if learner is not settings.learner:  # it was named, not given
+            learner = replace(learner, coupling_precision=12.0, bias_precision=1.0)
+        found["learner"] = replace(learner, ratings_per_unit=0.0, count_weight=0.0)
+    return found
 
 
 def _unpacked_learner(plain: Header) -> Learner:

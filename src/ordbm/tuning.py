@@ -123,10 +123,11 @@ def tune(
     """Search the settings of OrdinalBM that predict held-out ratings best.
 
     Of each user's ratings `validation` is held out; each trial learns from the rest and stops at
-    its best epoch, and trials that are worse than most so far are given up early. Keep a test set
-    out of `ratings` if you want to know how good the result is. `fixed` settings of OrdinalBM are
-    not searched. `study` is a file that keeps all trials: `trials` counts those already in it, so
-    the same call goes on after an interruption. Ctrl-C ends the search with the best so far.
+    its best epoch, and trials that are worse than most so far are given up early. A trial is of one
+    machine, unless `members` are fixed; the model of the result has as many as ever. Keep a test
+    set out of `ratings` if you want to know how good the result is. `fixed` settings of OrdinalBM
+    are not searched. `study` is a file that keeps all trials: `trials` counts those already in it,
+    so the same call goes on after an interruption. Ctrl-C ends the search with the best so far.
     """
     check_count("trials", trials, least=1)
     if metric not in get_args(Metric):
@@ -135,6 +136,7 @@ def tune(
         )
     learn, held_out = hold_out(ratings, validation, seed=seed)
     base = OrdinalBM(**{"epochs": EPOCHS, **fixed})
+    base.set_params(hidden=base.settings.resolved(len(ratings)).hidden)
     check_count("epochs", base.settings.epochs, least=1)
     space = _space(base, fixed)
     if not space:
@@ -199,7 +201,9 @@ class _Search:
         chosen = {name: _suggested(trial, name, where) for name, where in self.space.items()}
         arguments = _arguments(self.base, chosen)
         try:
-            ended, score = self._tried(trial, OrdinalBM(**arguments))
+            # Several members cost as many times more, and are best with what is best for one.
+            one = {"members": self.base.settings.members or 1}
+            ended, score = self._tried(trial, OrdinalBM(**arguments | one))
         except KeyboardInterrupt:
             self.study.tell(trial, state=_state("failed"))
             self.study.enqueue_trial(chosen, user_attrs=trial.user_attrs)  # the next one to try

@@ -31,7 +31,7 @@ def ratings(users, items, scale=None):
 
 def samples():
     """(name, fitted model) of each."""
-    tiny = {"link_support": 2, "link_shrinkage": 1.0, "epochs": 3, "threads": 1}
+    tiny = {"link_support": 2, "link_shrinkage": 1.0, "epochs": 3, "threads": 1, "members": 2}
     learner = ordbm.PseudoLikelihood(rate=0.25, coupling_precision=2)
     yield (
         "joint",
@@ -47,6 +47,17 @@ def samples():
     )
 
 
+GIVEN = {  # by somebody new
+    "joint": {"alpha": "best", "gamma": "poor"},
+    "gaussian": {2**40: 4.5, 2**40 + 2: 1.0},
+}
+
+
+def newcomer_means(name, model):
+    """The means of what somebody new may like best."""
+    return [round(line.mean, 6) for line in model.recommend(ratings=GIVEN[name], n=2, by="mean")]
+
+
 def write(folder):
     for name, model in samples():
         path = folder / f"model-{FORMAT['model']}-{name}.ordbm"
@@ -60,6 +71,7 @@ def write(folder):
             "learner": {key: repr(value) for key, value in asdict(model.learner).items()},
             "means": [np.round(model.predict(user, list(items)), 6).tolist() for user in users],
             "recommended": [repr(line.item) for line in model.recommend(users[0], n=3, by="mean")],
+            "newcomer": newcomer_means(name, model),
         }
         path.with_suffix(".json").write_text(json.dumps(told, indent=1) + "\n")
 

@@ -78,8 +78,9 @@ class SVD(PointModel):
         if validation is not None:
             users, items = watch.known.validation_codes(validation)
 
-            def validate(points: Any) -> dict[str, float]:
-                return scores(training.spread().around(points.at(users, items)), validation)
+            def validate() -> dict[str, float]:
+                points = training.machine.at(users, items)
+                return scores(training.spread().around(points), validation)
 
         try:
             self.history, self.interrupted = train(

@@ -26,6 +26,7 @@ from ordbm.cli.scores import score_tables
 DATA = "movielens-small"
 OURS = "OrdinalBM"
 LISTED = 5
+MEMBERS = 2  # instead of eight: a demo should be quick
 WELL_KNOWN = 20  # ratings: what somebody new is recommended should not be known to nobody
 NOT_SHOWN = (
     "Calibration error is left out: predicting the same for everybody wins it trivially; "
@@ -54,7 +55,7 @@ def demo(quiet: Quiet = False, as_json: Json = False) -> None:
     train, test = ordbm.hold_out(ratings, 0.2, seed=0)
     say = stderr(quiet).print
     say(f"{said(read)}; {len(test):,} held out to test on", markup=False)
-    model = ordbm.OrdinalBM()
+    model = ordbm.OrdinalBM(members=MEMBERS)
     with learning_shown(quiet, "learning") as show:
         ours = train_and_test(
             model, train, test, validation=0.1, callbacks=[show], name=OURS, bootstrap=0

@@ -252,7 +252,7 @@ def _warn_of_leak(model: OrdinalBM, test: Ratings) -> None:
     """Say so if the model has learnt from pairs that it is tested on."""
     import numpy as np
 
-    rows = model.evidence.ratings.by_user
+    rows = model.evidence[0].ratings.by_user
     users = users_of(model).codes(test.users.ids)[test.user_codes].astype(np.int64)
     items = items_of(model).codes(test.items.ids)[test.item_codes]
     n_items = len(items_of(model))

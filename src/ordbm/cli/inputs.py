@@ -41,6 +41,7 @@ def ratings_of(
 
     Options for reading are refused where no file is read: neither here nor, after this, `beside`.
     """
+    _load_library()
     from ordbm.datasets import load_dataset, read_ratings
     from ordbm.datasets.embedded import EMBEDDED
 
@@ -84,7 +85,17 @@ def _since(started: float) -> float:
 
 def model_of(path: Path) -> OrdinalBM:
     """The model in a file."""
+    _load_library()
     return ordbm.load(path)
+
+
+def _load_library() -> None:
+    """Import what commands work with. Ctrl-C in the middle of it would be any error but its own."""
+    from ordbm.parallel import interrupts_held
+
+    with interrupts_held():
+        import ordbm.estimator
+        import ordbm.evaluation  # noqa: F401
 
 
 def users_of(model: OrdinalBM) -> IdMap:

@@ -20,7 +20,6 @@ from ordbm.cli.values import options_for
 if TYPE_CHECKING:
     from ordbm.estimator import OrdinalBM
     from ordbm.ids import IdMap
-    from ordbm.machine import Side
 
 
 @app.command()
@@ -56,8 +55,8 @@ def inspect(
         "trained_on": _trained_on(model),
         "training": _training(model),
         "history": model.history,
-        "item_links": strongest_links(model.machine.user_side, items_of(model), n),
-        "user_links": strongest_links(model.machine.item_side, users_of(model), n),
+        "item_links": strongest_links(model, 0, items_of(model), n),
+        "user_links": strongest_links(model, 1, users_of(model), n),
     }
     if near is not None:
         found["nearest"] = near
@@ -83,10 +82,12 @@ def inspect(
         out.print(table(("item", "cosine"), nearest, title=f"\nNearest to {item} in hidden space"))
 
 
-def strongest_links(side: Side | None, ids: IdMap, n: int) -> list[dict[str, Any]]:
-    """The n links whose weights are furthest from zero: two ids, the weight, the correlation."""
+def strongest_links(model: OrdinalBM, number: int, ids: IdMap, n: int) -> list[dict[str, Any]]:
+    """The n links of a side whose mean weights are furthest from zero: ids, weight, correlation."""
     import numpy as np
 
+    sides = [machine.sides[number] for machine in model.machines]
+    side = sides[0]
     if side is None or not side.links.n_edges:
         return []
     links = side.links
@@ -94,7 +95,8 @@ def strongest_links(side: Side | None, ids: IdMap, n: int) -> list[dict[str, Any
     first = column < links.neighbour  # each edge is listed at both of its ends
     ends = np.zeros((links.n_edges, 2), np.int64)
     ends[links.edge[first]] = np.stack([column[first], links.neighbour[first]], axis=1)
-    weight = side.parameters.link_weight.sum(axis=1)
+    weights = [one.parameters.link_weight.sum(axis=1) for one in sides if one is not None]
+    weight = np.mean(weights, axis=0)
     strongest = np.argsort(-np.abs(weight), kind="stable")[:n]
     return [
         {
@@ -108,11 +110,12 @@ def strongest_links(side: Side | None, ids: IdMap, n: int) -> list[dict[str, Any
 
 def _identity(model: OrdinalBM) -> dict[str, Any]:
     told = model.settings
-    machine = model.machine
+    machine = model.machines[0]
     sizes = [side.n_hidden if side else 0 for side in machine.sides]
     edges = [side.links.n_edges if side else 0 for side in machine.sides]
     return {
         "model": f"OrdinalBM, {machine.features.kind} features, {told.sides}",
+        "machines": f"{len(model.machines)}, averaged" if len(model.machines) > 1 else "one",
         "hidden units": f"{sizes[0]} per user, {sizes[1]} per item",
         "links": f"{edges[0]:,} between items, {edges[1]:,} between users",
         "settings": shlex.join(options_for(model.get_params())) or "the defaults",
@@ -120,7 +123,7 @@ def _identity(model: OrdinalBM) -> dict[str, Any]:
 
 
 def _trained_on(model: OrdinalBM) -> dict[str, Any]:
-    state = model.evidence.ratings
+    state = model.evidence[0].ratings
     return {
         "ratings": len(state.by_user.column),
         "users": len(users_of(model)),

@@ -171,7 +171,7 @@ class ModelOptions:
         machine(
             help="Hidden units per user and per item; 30,60 for different numbers.",
             metavar="N[,N]",
-            unless_told="25,100",
+            unless_told="25,100; 50,200 from 500,000 ratings",
         ),
     ] = None
     item_links: Annotated[
@@ -225,6 +225,14 @@ class ModelOptions:
             help="With validation ratings: epochs without a better log-loss before stopping.",
             metavar="N",
             unless_told="3",
+        ),
+    ] = None
+    members: Annotated[
+        int | None,
+        learning(
+            help="Machines to learn from different seeds and to average.",
+            metavar="N",
+            unless_told="8; fewer for over 2 M ratings",
         ),
     ] = None
     seed: Annotated[

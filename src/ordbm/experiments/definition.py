@@ -119,6 +119,7 @@ class Experiment:
         settings: dict[str, Any] = {"seed": seed}
         if model == "machine":
             settings |= {"hidden": hidden, **{name: told[name] for name in MACHINE_SETTINGS}}
+            settings["members"] = 1  # the paper's machines are one each
         elif model == "svd":
             settings |= {"rank": hidden, **{name: told[name] for name in ("epochs", "biases")}}
         return Run(

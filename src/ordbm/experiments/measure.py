@@ -110,7 +110,7 @@ class Measure:
         return {"epochs": epochs, "kept_epoch": kept, "seconds": seconds}
 
     def _ranked(self, model: OpenMachine) -> dict[str, dict[str, list[float]]]:
-        catalogue, values = Catalogue(model.evidence), level_values(self.split.test.scale)
+        catalogue, values = Catalogue(model.evidence[0]), level_values(self.split.test.scale)
         return {order: self._listed(machine_score(catalogue, order, values)) for order in ORDERS}
 
     def _counted(self, seed: int) -> Found:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from ordbm.baselines import SVD
 from ordbm.baselines.svd import FactorPoints
 from ordbm.encoding import standard_of
 from ordbm.estimator import OrdinalBM
+from ordbm.features import Features
 from ordbm.fitted import Fitted
 from ordbm.inference.distribution import LevelDistribution, RatingDistribution
 from ordbm.inference.evidence import Method
@@ -21,6 +21,7 @@ from ordbm.metrics.ratings import losses
 from ordbm.parallel import thread_count
 from ordbm.ratings import Ratings
 from ordbm.scale import RatingScale
+from ordbm.settings import Settings
 
 Numbers = NDArray[np.float64]
 
@@ -30,8 +31,10 @@ class OpenMachine(OrdinalBM):
 
     _so_far: Callable[[], Fitted]
 
-    def _new_machine(self, ratings: Ratings, table: Any, orientations: Orientations) -> Machine:
-        machine = super()._new_machine(ratings, table, orientations)
+    def _new_machines(
+        self, told: Settings, ratings: Ratings, table: Features, orientations: Orientations
+    ) -> list[Machine]:
+        machines = super()._new_machines(told, ratings, table, orientations)
         residual = self.learner.residual_unit
         standard = standard_of(ratings, residual) if table.is_gaussian else None
         # Made anew for every answer: what it has worked out belongs to one epoch's parameters.
@@ -41,11 +44,11 @@ class OpenMachine(OrdinalBM):
             ratings.items,
             ratings.scale,
             standard,
-            machine,
+            machines,
             orientations,
             thread_count(self.settings.threads),
         )
-        return machine
+        return machines
 
     def scores(self, test: Ratings, method: Method) -> dict[str, float]:
         """Scores on ratings that it does not learn from, by its parameters of this moment."""
@@ -53,7 +56,7 @@ class OpenMachine(OrdinalBM):
         codes = state.validation_codes(test)
         found = rating_scores(state.distribution(*codes, method), test)
         if state.standard is not None:
-            centre = state.evidence.pair_scores(*codes, "mean_field")[:, 0].astype(np.float64)
+            centre = state.evidence[0].pair_scores(*codes, "mean_field")[:, 0].astype(np.float64)
             point = state.standard.mean + state.standard.deviation * centre
             found |= {f"mae_point{name}": one for name, one in _point_errors(point, test).items()}
         return found

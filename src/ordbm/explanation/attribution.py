@@ -9,12 +9,12 @@ have equal parts, and what is not coupled to the pair has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import expit, log_expit, logsumexp, softmax
 
 from ordbm.errors import DivergedError
 from ordbm.features import Standard
@@ -23,6 +23,7 @@ from ordbm.inference.distribution import (
     LevelDistribution,
     NormalDistribution,
     RatingDistribution,
+    averaged,
     cell_points,
     level_cells,
 )
@@ -130,6 +131,9 @@ def pair_of(
         left_out = user if person is trained else -1
         terms[1] = _terms(own, user, machine.item_side, ratings.by_item, item, left_out, pair)
     level_bias = machine.level_bias.astype(np.float64)
+    for one, column in zip(machine.sides, (item, user), strict=True):
+        if one is not None and column < 0:
+            level_bias = level_bias + one.unknown_bias
     if standard is None:
         assert isinstance(scale, RatingScale)
         return Pair(level_bias, np.arange(len(scale)), scale.values, *terms)
@@ -146,8 +150,14 @@ def pair_of(
     )
 
 
-def distribution_of(pair: Pair, scale: RatingScale | ContinuousScale) -> RatingDistribution:
-    """The pair's predicted distribution, in double precision."""
+def distribution_of(
+    members: Sequence[Pair], scale: RatingScale | ContinuousScale
+) -> RatingDistribution:
+    """The pair's predicted distribution, in double precision, averaged over machines."""
+    return averaged([_distribution_of(pair, scale) for pair in members])
+
+
+def _distribution_of(pair: Pair, scale: RatingScale | ContinuousScale) -> RatingDistribution:
     mass: Numbers = softmax(pair.scores(np.ones(1))[0])
     if isinstance(scale, RatingScale):
         proba: Numbers = np.bincount(pair.level, mass, len(scale)).astype(np.float64)
@@ -157,25 +167,38 @@ def distribution_of(pair: Pair, scale: RatingScale | ContinuousScale) -> RatingD
     return NormalDistribution(scale, np.array([mean]), np.array([deviation]))
 
 
-def attribution(pair: Pair, target: Array) -> Attribution:
-    """The shares in the log-odds of the points where `target` is true, or in the mean of `target`.
+def attribution(members: Sequence[Pair], targets: Sequence[Array]) -> Attribution:
+    """The shares in the log-odds of the points where a target is true, or in the mean of a target.
 
-    The change is the integral over t of d outcome / d scores times d scores / d t. Both factors are
-    known, and the second is a sum over what is let in.
+    `members` are the pair as several machines see it, each with its target; their probabilities
+    are averaged. The change is the integral over t of d outcome / d scores times d scores / d t.
+    Both factors are known, and the second is a sum over what is let in.
     """
-    ends, _ = _outcome(pair.scores(np.array([0.0, 1.0])), target)
-    flow = _integral(lambda t, weight: _flow(pair, target, t, weight))
-    sizes = [len(pair.potential), *(len(terms.hidden_bias) for terms in pair.terms)]
-    at_points, *at_units = np.split(flow, np.cumsum(sizes)[:-1])
-    shares = iter(
-        [
-            Share(float(terms.standing @ at_points), terms.pull @ at_unit, terms.link @ at_points)
-            for terms, at_unit in zip(pair.terms, at_units, strict=True)
-        ]
-    )
-    user_share = next(shares) if pair.user_terms is not None else None
-    item_share = next(shares) if pair.item_terms is not None else None
-    return Attribution(float(ends[0]), float(ends[1]), user_share, item_share)
+    ends, _ = _outcome(members, targets, np.array([0.0, 1.0]))
+    flow = _integral(lambda t, weight: _flow(members, targets, t, weight))
+    sizes = [
+        size
+        for pair in members
+        for size in (len(pair.potential), *(len(terms.hidden_bias) for terms in pair.terms))
+    ]
+    parts = iter(np.split(flow, np.cumsum(sizes)[:-1]))
+    shares: tuple[list[Share], list[Share]] = ([], [])
+    for pair in members:
+        at_points = next(parts)
+        for terms, found in zip((pair.user_terms, pair.item_terms), shares, strict=True):
+            if terms is not None:
+                taste = terms.pull @ next(parts)
+                link = terms.link @ at_points
+                found.append(Share(float(terms.standing @ at_points), taste, link))
+    return Attribution(float(ends[0]), float(ends[1]), *map(_summed, shares))
+
+
+def _summed(shares: list[Share]) -> Share | None:
+    """Machines have the same ratings and links, so their shares add up one by one."""
+    if not shares:
+        return None
+    standing, taste, link = (sum(part) for part in zip(*shares, strict=True))
+    return Share(standing, taste, link)
 
 
 def _terms(
@@ -234,7 +257,31 @@ def _inputs(terms: Terms, t: Numbers) -> Numbers:
     return found
 
 
-def _outcome(scores: Numbers, target: Array) -> tuple[Numbers, Numbers]:
+def _outcome(
+    members: Sequence[Pair], targets: Sequence[Array], t: Numbers
+) -> tuple[Numbers, list[Numbers]]:
+    """The outcome of averaged probabilities, (times,), and its gradient for each machine's scores.
+
+    d logit(mean p) is the mean of p (1 - p) d logit(p), over what p (1 - p) is of the mean p.
+    """
+    each = [
+        _member_outcome(pair.scores(t), target)
+        for pair, target in zip(members, targets, strict=True)
+    ]
+    if len(each) == 1:
+        return each[0][0], [each[0][1]]
+    found = np.stack([outcome for outcome, _ in each])  # (members, times)
+    weight = np.full(found.shape, 1.0 / len(each))
+    if targets[0].dtype != bool:
+        return found.mean(axis=0), [weight[0][:, None] * slope for _, slope in each]
+    above, below = (logsumexp(log_expit(sign * found), axis=0) for sign in (1, -1))
+    weight = np.exp(log_expit(found) + log_expit(-found) - above - below) * len(each)
+    return above - below, [
+        own[:, None] * slope for own, (_, slope) in zip(weight, each, strict=True)
+    ]
+
+
+def _member_outcome(scores: Numbers, target: Array) -> tuple[Numbers, Numbers]:
     """(times,) log-odds of a Boolean target or mean of a numeric one; (times, P) its gradient."""
     if target.dtype == bool:
         above = logsumexp(scores[:, target], axis=1, keepdims=True)
@@ -246,12 +293,17 @@ def _outcome(scores: Numbers, target: Array) -> tuple[Numbers, Numbers]:
     return mean, mass * (target - mean[:, None])
 
 
-def _flow(pair: Pair, target: Array, t: Numbers, weight: Numbers) -> Numbers:
+def _flow(
+    members: Sequence[Pair], targets: Sequence[Array], t: Numbers, weight: Numbers
+) -> Numbers:
     """Weighted sum over times of d outcome / d (score of each point, input of each unit)."""
-    _, slope = _outcome(pair.scores(t), target)
-    slope = slope * weight[:, None]
-    units = [np.einsum("tp,tpk->k", slope, expit(_inputs(terms, t))) for terms in pair.terms]
-    return np.concatenate([slope.sum(axis=0), *units])
+    _, slopes = _outcome(members, targets, t)
+    parts = []
+    for pair, unweighted in zip(members, slopes, strict=True):
+        slope = unweighted * weight[:, None]
+        parts.append(slope.sum(axis=0))
+        parts += [np.einsum("tp,tpk->k", slope, expit(_inputs(terms, t))) for terms in pair.terms]
+    return np.concatenate(parts)
 
 
 def _integral(summed: Callable[[Numbers, Numbers], Numbers]) -> Numbers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -140,7 +140,7 @@ class Explanation:
 
 def explained(
     state: Fitted,
-    person: Evidence,
+    person: Sequence[Evidence],
     user: Any,
     user_code: int,
     item: Any,
@@ -152,27 +152,33 @@ def explained(
 ) -> Explanation:
     """The explanation of a prediction for a user of `person`: the state's evidence, or somebody's.
 
+    The parts are those of all machines together: they have the same ratings and links.
+
     At most `n` ratings of the user and `raters` of the item by others are listed by themselves.
     """
     if n is not None:
         check_count("n", n)
     check_count("raters", raters)
     item_code = int(state.codes([item], state.items, state.rated_items)[0])
-    pair = pair_of(state.evidence, person, user_code, item_code, state.scale, state.standard)
+    pairs = [
+        pair_of(trained, own, user_code, item_code, state.scale, state.standard)
+        for trained, own in zip(state.evidence, person, strict=True)
+    ]
     if user_code < 0 and item_code < 0 and state.standard is None:
-        pair = pair._replace(potential=np.log(state.level_shares))  # as `predict` has it
-    found = distribution_of(pair, state.scale)
+        potential = np.log(state.level_shares)  # as `predict` has it
+        pairs = [pair._replace(potential=potential) for pair in pairs]
+    found = distribution_of(pairs, state.scale)
     if isinstance(found, LevelDistribution):
         level = _threshold_level(found, threshold)
-        shares = attribution(pair, pair.level >= level)
+        shares = attribution(pairs, [pair.level >= level for pair in pairs])
         chosen = _name(found.scale, level, at_least=True)
     elif threshold is not None:
         raise SettingsError("a continuous scale has no levels: leave threshold out")
     else:
-        shares, chosen = attribution(pair, pair.value), None
+        shares, chosen = attribution(pairs, [pair.value for pair in pairs]), None
     return Explanation(
         user, item, chosen, shares.base, shares.final,
-        _parts(state, person, pair, shares, n, raters), found, titles,
+        _parts(state, person[0], pairs[0], shares, n, raters), found, titles,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +22,13 @@ class Similar(NamedTuple):
     similarity: float
 
 
-def hidden_space(evidence: Evidence, of: str) -> NDArray[np.float64]:
-    """A row per "item" or "user": where it is in hidden space.
+def hidden_space(evidence: Iterable[Evidence], of: str) -> NDArray[np.float64]:
+    """A row per "item" or "user": where it is in the hidden spaces of all machines."""
+    return np.concatenate([_hidden_space(one, of) for one in evidence], axis=1)
+
+
+def _hidden_space(evidence: Evidence, of: str) -> NDArray[np.float64]:
+    """Where each is in one machine's.
 
     P(h = 1 | its ratings) if it owns hidden units, which is the better of the two; otherwise its
     coupling to the hidden units of the other side, less what is the same for all levels.

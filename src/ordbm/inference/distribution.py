@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
@@ -131,6 +131,28 @@ def predicted(
         return LevelDistribution(scale, np.concatenate(parts))
     whole = np.concatenate(parts)
     return NormalDistribution(scale, whole[:, 0], whole[:, 1])
+
+
+def averaged(members: Sequence[RatingDistribution]) -> RatingDistribution:
+    """The even mixture of several machines' distributions of the same pairs' ratings.
+
+    On a continuous scale it is the normal distribution with the mixture's mean and deviation.
+    """
+    first = members[0]
+    if len(members) == 1:
+        return first
+    if isinstance(first, LevelDistribution):
+        proba = (found.proba for found in members if isinstance(found, LevelDistribution))
+        return LevelDistribution(first.scale, _mean(proba))
+    mean = _mean(found.mean() for found in members)
+    variance = _mean(found.deviation() ** 2 + (found.mean() - mean) ** 2 for found in members)
+    return NormalDistribution(first.scale, mean, np.sqrt(variance))
+
+
+def _mean(arrays: Iterable[Numbers]) -> Numbers:
+    found = list(arrays)
+    total: Numbers = sum(found[1:], found[0].copy())
+    return total / len(found)
 
 
 def level_cells(scale: RatingScale, standard: Standard) -> Numbers:

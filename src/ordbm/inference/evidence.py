@@ -33,7 +33,8 @@ class Evidence:
     def tables(self) -> Tables:
         features = self.machine.features
         smoothing = features.smoothing.astype(self.machine.dtype)
-        return Tables(smoothing, smoothing, features.pair.astype(self.machine.dtype))
+        nowhere = np.zeros((0, len(smoothing)), self.machine.dtype)
+        return Tables(smoothing, smoothing, features.pair.astype(self.machine.dtype), nowhere)
 
     @cached_property
     def user_input(self) -> Array:
@@ -68,6 +69,7 @@ class Evidence:
                 side, ratings, inputs, rows, columns, self.tables, method, self.threads,
                 2 * seed + number,
             )  # fmt: skip
+            scores[columns < 0] += side.unknown_bias
         return scores
 
     def pair_log_densities(self, users: Codes, items: Codes, grid: Array) -> Array:
@@ -77,10 +79,24 @@ class Evidence:
             density = density + side_log_densities(
                 side, ratings, inputs, rows, columns, self.tables, grid, self.threads
             )
+            density[columns < 0] += grid[columns < 0] * side.unknown_bias
         return density
 
-    def user_free_energy(self) -> NDArray[np.float64]:
-        """F(r_u) = -log sum_h e^-E(h, r_u) of every user's ratings on the user side, (users,).
+    def user_free_energy(self, users: Codes | None = None) -> NDArray[np.float64]:
+        """F(r_u) = -log sum_h e^-E(h, r_u) of each user's ratings on the user side, (users,).
+
+        Of all users if not said; user -1 has no ratings, only hidden units.
+        """
+        found = self._user_free_energies()
+        if users is None:
+            return found
+        side = self.machine.user_side
+        bias = side.parameters.hidden_bias[: side.n_hidden] if side else np.zeros(0)
+        alone = -np.logaddexp(0.0, bias.astype(np.float64)).sum()
+        return np.where(users >= 0, found[users], alone)
+
+    def _user_free_energies(self) -> NDArray[np.float64]:
+        """Of every user.
 
         Each rating adds its level's shared potential, its bias and its links with the user's other
         ratings (each pair once); each hidden unit adds softplus of its input.
@@ -108,6 +124,7 @@ class Evidence:
                 ),
                 0,
                 side.links,
+                side.unknown_bias,
             )
             linked = side_scores(
                 bare, by_user, np.zeros((by_user.n_rows, 0), self.machine.dtype), row,

@@ -13,6 +13,7 @@ around the mean give exact moments, and draws give the probability of events.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -128,6 +129,30 @@ def joint_levels(
     return *_drawn(question, draws, seed), False
 
 
+def mixed_levels(
+    members: Sequence[Evidence],
+    users: Codes,
+    items: Codes,
+    *,
+    edges: Numbers | None = None,
+    limit: int = ENUMERATED,
+    draws: int = 20_000,
+    seed: int = 0,
+) -> tuple[Numbers, Numbers, bool]:
+    """As `joint_levels` has it, of the even mixture of several machines; draws are shared out."""
+    found = [
+        joint_levels(
+            evidence, users, items, edges=edges, limit=limit,
+            draws=-(-draws // len(members)), seed=seed + number,
+        )
+        for number, evidence in enumerate(members)
+    ]  # fmt: skip
+    config, weight, exact = zip(*found, strict=True)
+    if all(np.array_equal(config[0], other) for other in config[1:]):  # all levels enumerated
+        return config[0], np.mean(weight, axis=0), all(exact)
+    return np.concatenate(config), np.concatenate(weight) / len(members), all(exact)
+
+
 def _question(evidence: Evidence, users: Codes, items: Codes) -> Question:
     machine = evidence.machine
     potential = np.tile(machine.level_bias.astype(np.float64), (len(users), 1))
@@ -151,7 +176,9 @@ def _side_potential(side: Side, ratings: Rows, rows: Codes, columns: Codes, pair
     parameters = side.parameters
     potential = np.zeros((len(rows), pair.shape[1]))
     for q, (row, column) in enumerate(zip(rows.tolist(), columns.tolist(), strict=True)):
-        if column >= 0 and parameters.rating_bias.size:
+        if column < 0:
+            potential[q] += side.unknown_bias
+        elif parameters.rating_bias.size:
             potential[q] += parameters.rating_bias[column]
         for neighbour, edge in _neighbours(side.links, column):
             position = _position(ratings, row, neighbour)

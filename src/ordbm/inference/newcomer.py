@@ -79,6 +79,7 @@ def _fitted_side(
     nobody = np.zeros(len(row.column), np.int32)
     rest = user_part.pair_scores(nobody, row.column).astype(np.float64)  # (m, n)
     has_bias = bool(trained.parameters.rating_bias.size)
+    typical = trained.unknown_bias.astype(np.float64)  # where the prior has somebody's bias
     # The same prior covariance as in training, (1 - habit) F F' + habit I.
     bias_table = np.hstack([np.sqrt(1 - habit) * table, np.sqrt(habit) * np.eye(n)])
     n_features = table.shape[1]
@@ -90,7 +91,12 @@ def _fitted_side(
     def loss(free: Array) -> tuple[float, Array]:
         gamma, beta = parts(free)
         value, coupling_gradient, bias_gradient = _log_likelihood(
-            machine.features.is_gaussian, row, rest, hidden_input, table @ gamma, bias_table @ beta
+            machine.features.is_gaussian,
+            row,
+            rest,
+            hidden_input,
+            table @ gamma,
+            typical + bias_table @ beta,
         )
         penalty = coupling_precision * (gamma**2).sum() + bias_precision * (beta**2).sum()
         gradient = coupling_precision * gamma - table.T @ coupling_gradient
@@ -102,7 +108,7 @@ def _fitted_side(
     gamma, beta = parts(minimize(loss, start, jac=True, method="L-BFGS-B").x)
     coupling = np.zeros((1, n, padded(d)), machine.dtype)
     coupling[0, :, :d] = table @ gamma
-    bias = (bias_table @ beta)[None] if has_bias else np.zeros((0, n))
+    bias = (typical + bias_table @ beta)[None] if has_bias else np.zeros((0, n))
     return Side(
         Parameters(
             trained.parameters.hidden_bias,
@@ -112,6 +118,7 @@ def _fitted_side(
         ),
         d,
         no_links(1),
+        trained.unknown_bias,
     )
 
 

@@ -118,7 +118,7 @@ def step_shared(
                 total[s, 0] += scratch.bias_gradient[place, s, 0]
         rate = step_size(step, level_bias.dtype.type(0), step.bias_curvature, count, n_rows)
         move_bias(
-            level_bias, level_velocity, total, tables.bias_smoothing,
+            level_bias, level_velocity, total, level_bias, tables.bias_smoothing,
             level_bias.dtype.type(0), step.momentum, rate,
         )  # fmt: skip
 
@@ -161,7 +161,8 @@ def step_columns(
             rate = step_size(step, step.bias_precision, step.bias_curvature, count, block_row.size)
             move_bias(
                 side.rating_bias[column], velocity.rating_bias[column], bias_gradient,
-                tables.bias_smoothing, step.bias_precision * share, step.momentum, rate,
+                tables.bias_mean[column], tables.bias_smoothing, step.bias_precision * share,
+                step.momentum, rate,
             )  # fmt: skip
     if links.neighbour.size:
         n_edges = support.size

@@ -18,10 +18,10 @@ def step_size(step, precision, curvature, count, block_rows):
 
 
 @njit(**KERNEL)
-def move_bias(w, v, gradient, smoothing, pull, momentum, rate):
-    """v = momentum v + K g - pull w;  w += rate v, for the (n,) bias of one column."""
+def move_bias(w, v, gradient, mean, smoothing, pull, momentum, rate):
+    """v = momentum v + K g - pull (w - mean);  w += rate v, for the (n,) bias of one column."""
     for s in range(w.size):
-        v[s] = momentum * v[s] - pull * w[s]
+        v[s] = momentum * v[s] - pull * (w[s] - mean[s])
         for other in range(w.size):
             v[s] += smoothing[s, other] * gradient[other, 0]
     for s in range(w.size):

@@ -29,6 +29,7 @@ class Tables(NamedTuple):
     smoothing: Floats  # (n, n) F F': how a step on one level moves the others
     bias_smoothing: Floats  # (n, n) the same for biases
     pair: Floats  # (B, n, n) f_b of two levels
+    bias_mean: Floats  # (C, n) where the prior has the columns' biases; (0, n) outside learning
 
 
 class Plan(NamedTuple):

@@ -14,6 +14,7 @@ from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ordbm.errors import SettingsError
 from ordbm.kernels.structures import Step
@@ -40,8 +41,10 @@ class Learner:
     per_row: float
     coupling_precision: float
     coupling_curvature: float
+    ratings_per_unit: float  # of a column; with fewer, its couplings are held tighter
     bias_precision: float
     bias_curvature: float
+    count_weight: float  # ratings by which levels' frequencies by count are drawn to all; 0: unused
     habit: float  # share of the prior of users' own biases that knows no order of levels
     hidden_precision: float
     hidden_curvature: float
@@ -81,6 +84,17 @@ class Learner:
         blocks = max(FEWEST_BLOCKS, n_ratings / max(self.column_ratings * n_columns, 1))
         return max(1, int(n_ratings / blocks))
 
+    def tightened(self, column_counts: NDArray[Any], n_hidden: int) -> float:
+        """The precision of couplings of columns with these many ratings to so many hidden units.
+
+        Couplings are fitted, not averaged over. Where there are many for few ratings they fit
+        noise, and a tighter prior makes up for it.
+        """
+        counts = np.asarray(column_counts, np.float64)
+        typical = (counts**2).sum() / max(counts.sum(), 1.0)  # of a rating's column
+        short = self.ratings_per_unit * n_hidden / max(typical, 1.0)
+        return self.coupling_precision * max(1.0, short) ** 2
+
     def step(self, epoch: int, curvature: float, dtype: Any) -> Step:
         """The step of an epoch, counted from 0; `curvature` multiplies all curvatures."""
         number = np.dtype(dtype).type
@@ -104,7 +118,8 @@ _BOUNDS: dict[str, Bound] = {
     "momentum": (lambda x: 0 <= x < 1, "be at least 0 and below 1"),
     "habit": (lambda x: 0 <= x <= 1, "be between 0 and 1"),
     **dict.fromkeys(
-        ("per_row", "spread", "column_ratings", *_PRIORS), (lambda x: x >= 0, "not be negative")
+        ("per_row", "spread", "column_ratings", "ratings_per_unit", *_PRIORS),
+        (lambda x: x >= 0, "not be negative"),
     ),
 }
 
@@ -122,10 +137,12 @@ class PseudoLikelihood(Learner):
     decay: float = 0.93
     momentum: float = 0.5
     per_row: float = 0.0
-    coupling_precision: float = 12.0
+    coupling_precision: float = 8.0
     coupling_curvature: float = 0.1
-    bias_precision: float = 1.0
+    ratings_per_unit: float = 0.3
+    bias_precision: float = 2.0
     bias_curvature: float = 0.2
+    count_weight: float = 20.0
     habit: float = 0.5
     hidden_precision: float = 1.0
     hidden_curvature: float = 0.1
@@ -154,8 +171,10 @@ class ContrastiveDivergence(Learner):
     per_row: float = 1.0
     coupling_precision: float = 0.0
     coupling_curvature: float = 0.0
+    ratings_per_unit: float = 0.0
     bias_precision: float = 0.0
     bias_curvature: float = 0.0
+    count_weight: float = 0.0
     habit: float = 0.0
     hidden_precision: float = 0.0
     hidden_curvature: float = 0.0

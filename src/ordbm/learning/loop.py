@@ -10,14 +10,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from types import FrameType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from ordbm.errors import CheckpointError, DivergedError
 from ordbm.learning.checkpoint import Checkpoint, Saved, copy_arrays
-from ordbm.learning.trainer import Trainer
-from ordbm.machine import Array, Machine
+from ordbm.machine import Array
 from ordbm.progress import Progress, Tell
 
 
@@ -37,7 +36,20 @@ class EpochRecord:
 
 
 Callback = Callable[[EpochRecord], object]
-Validate = Callable[[Machine], dict[str, float]]
+Validate = Callable[[], dict[str, float]]
+
+
+class Learning(Protocol):
+    """What the loop asks of what it trains."""
+
+    def epoch(self, number: int, tell: Callable[[float], object] | None = None) -> float:
+        """Learn for one epoch; the objective."""
+
+    def arrays(self) -> list[Array]:
+        """All parameters being learnt."""
+
+    def state(self) -> dict[str, Array]:
+        """All that one epoch hands to the next, by name."""
 
 
 class Training(NamedTuple):
@@ -48,7 +60,7 @@ class Training(NamedTuple):
 
 
 def train(
-    trainer: Trainer,
+    trainer: Learning,
     epochs: int,
     *,
     validate: Validate | None = None,
@@ -78,7 +90,7 @@ def train(
             started = time.perf_counter()
             objective = trainer.epoch(epoch, _share_teller(tell, epoch, epochs))
             seconds = time.perf_counter() - started
-            found = validate(trainer.machine) if validate and np.isfinite(objective) else {}
+            found = validate() if validate and np.isfinite(objective) else {}
             if not np.isfinite([objective, *found.values()]).all():
                 if run.best:
                     break  # the best epoch is still at hand
@@ -104,7 +116,7 @@ class _Run:
     """A training under way: its records, its best parameters, and its checkpoint."""
 
     def __init__(
-        self, trainer: Trainer, epochs: int, patience: int, checkpoint: Checkpoint | None
+        self, trainer: Learning, epochs: int, patience: int, checkpoint: Checkpoint | None
     ) -> None:
         self.trainer, self.epochs, self.patience = trainer, epochs, patience
         self.checkpoint = checkpoint

@@ -92,6 +92,8 @@ class SideTraining:
     def learn(self, epoch: int, level_bias: Array, level_velocity: Array, other: Array) -> float:
         """One pass over all blocks in a fresh order; the objective summed over ratings."""
         step = self.learner.step(epoch, self.curvature, level_bias.dtype)
+        precision = self.learner.tightened(self.column_count, self.side.n_hidden)
+        step = step._replace(coupling_precision=level_bias.dtype.type(precision))
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.plan.first_row) - 1)
         if isinstance(self.learner, ContrastiveDivergence):
             return self._follow_samples(epoch, step, order, level_bias, level_velocity, other)

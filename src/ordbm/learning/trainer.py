@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from ordbm.encoding import count_potentials
 from ordbm.errors import SettingsError
 from ordbm.features import with_habit
 from ordbm.kernels.structures import Tables
@@ -25,22 +26,39 @@ class Trainer:
         learner: Learner,
         seed: int = 0,
         threads: int = 1,
+        *,
+        is_new: bool = False,
     ) -> None:
+        """`is_new`: the machine has learnt nothing, so that neither side has anything to say yet.
+
+        Scoring all ratings by the other side would cost as much as several epochs.
+        """
         self.machine = machine
+        self.is_new = is_new
         self.learner = learner
         self.n_ratings = len(ratings.by_user.column)
         smoothing = machine.features.smoothing
         if learner.unit_smoothing:
             smoothing = smoothing / np.trace(smoothing) * len(smoothing)
         habits = (0.0, learner.habit)  # items own the user side's biases, users the item side's
+        by_count = [
+            count_potentials(ratings[1 - number], len(smoothing), learner.count_weight)
+            for number in range(2)
+        ]
         tables = [
             Tables(
                 smoothing.astype(machine.dtype),
                 with_habit(smoothing, habit).astype(machine.dtype),
                 machine.features.pair.astype(machine.dtype),
+                potential.astype(machine.dtype),
             )
-            for habit in habits
+            for habit, (potential, _) in zip(habits, by_count, strict=True)
         ]
+        if is_new:
+            for side, (potential, unknown) in zip(machine.sides, by_count, strict=True):
+                if side is not None and side.parameters.rating_bias.size:
+                    side.parameters.rating_bias[:] = potential
+                    side.unknown_bias[:] = unknown
         joint = None not in machine.sides
         kept_in = isinstance(learner, PseudoLikelihood) and not learner.leave_out
         if joint and kept_in and learner.other_side == "exact" and machine.features.is_gaussian:
@@ -57,7 +75,7 @@ class Trainer:
                 tables[number],
                 2 * seed + number,
                 threads,
-                curvature=machine.features.curvature,
+                curvature=machine.features.curvature(side.n_hidden),
                 scored=joint,
             )
             for number, side in enumerate(machine.sides)
@@ -75,7 +93,7 @@ class Trainer:
         total = 0.0
         for here, side in enumerate(self.sides):
             other = self.sides[1 - here] if len(self.sides) == 2 else None
-            if other is not None and (number == 0 or not self._keeps_scores):
+            if other is not None and self._needs_refresh(number, here):
                 other.refresh_scores(self.learner.other_side, number)
             scores = side.scores[:0] if other is None else other.scores
             if tell is not None:
@@ -100,6 +118,12 @@ class Trainer:
         if len(self.sides) == 2 and self._keeps_scores:
             state["1.scores"] = self.sides[1].scores  # the first side's are made anew before use
         return state
+
+    def _needs_refresh(self, number: int, here: int) -> bool:
+        """Whether the other side's scores are not there already."""
+        if not self._keeps_scores:
+            return True
+        return number == 0 and here == 0 and not self.is_new
 
     @property
     def _keeps_scores(self) -> bool:

@@ -1,0 +1,163 @@
+"""The page and the plot of the scaling benchmark, from its rows alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+Row = dict[str, Any]
+MOST_MINUTES, MOST_GB = 30, 4  # of the full training
+
+
+def epoch_seconds(row: Row) -> float:
+    """The median epoch after the first."""
+    return float(np.median(row["epoch_seconds"][1:]))
+
+
+def kinds(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each machine, from few to many ratings."""
+    found: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: row["ratings"]):
+        links = row["settings"]["item_links"]
+        name = f"{links} item links" if links else "no links"
+        found.setdefault(name, []).append(row)
+    return found
+
+
+def growth(rows: Sequence[Row]) -> tuple[float, float]:
+    """Slope and intercept of log(seconds per epoch) against log(ratings), by least squares."""
+    ratings = np.log([row["ratings"] for row in rows])
+    seconds = np.log([epoch_seconds(row) for row in rows])
+    slope, intercept = np.polyfit(ratings, seconds, 1)
+    return float(slope), float(intercept)
+
+
+def draw(rows: Sequence[Row], out: Path) -> None:
+    """Seconds per epoch, with the fitted line, and nanoseconds per rating."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    for place, (name, group) in enumerate(kinds(rows).items()):
+        colour = f"C{place}"
+        ratings = np.array([row["ratings"] for row in group])
+        seconds = np.array([epoch_seconds(row) for row in group])
+        label = name
+        if len(group) > 1:
+            slope, intercept = growth(group)
+            left.plot(ratings, np.exp(intercept) * ratings**slope, color=colour)
+            label = f"{name}: slope {slope:.2f}"
+        left.plot(ratings, seconds, "o", color=colour, label=label)
+        right.plot(ratings, 1e9 * seconds / ratings, "o-", color=colour, label=name)
+    for axes in (left, right):
+        axes.set_xscale("log")
+        ticks = sorted({row["ratings"] for row in rows})
+        axes.set_xticks(ticks, [f"{tick / 1e6:.1f} M" for tick in ticks])
+        axes.minorticks_off()
+        axes.set_xlabel("ratings")
+        axes.grid(alpha=0.3)
+        axes.legend()
+    left.set_yscale("log")
+    left.set_ylabel("seconds per epoch")
+    right.set_ylim(bottom=0)
+    right.set_ylabel("nanoseconds per rating and epoch")
+    figure.savefig(out, metadata={"Date": None})
+    plt.close(figure)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """A line for each machine and size."""
+    lines = [
+        "| machine | ratings | users | epoch | per rating | first epoch | links | reading | peak |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, group in kinds(rows).items():
+        for row in group:
+            seconds, first = epoch_seconds(row), row["epoch_seconds"][0]
+            links = f"{row['links_seconds']:.1f} s" if row["links_seconds"] else "–"
+            lines.append(
+                f"| {name} | {row['ratings']:,} | {row['users']:,} | {seconds:.2f} s "
+                f"| {1e9 * seconds / row['ratings']:.0f} ns | {first:.2f} s | {links} "
+                f"| {row['read_seconds']:.1f} s | {row['peak_gb']:.2f} GB |"
+            )
+    return "\n".join(lines)
+
+
+def slopes(rows: Sequence[Row]) -> str:
+    """The fitted growth of each machine in words."""
+    found = [
+        f"ratings^{growth(group)[0]:.2f} with {name}"
+        for name, group in kinds(rows).items()
+        if len(group) > 1
+    ]
+    if not found:
+        return "There are too few sizes yet to say how time grows."
+    return (
+        "By a straight line through these points on log-log axes, the time of an epoch grows as "
+        f"{' and as '.join(found)}; 1 would be exactly linear."
+    )
+
+
+def full_line(row: Row) -> str:
+    """The full training, beside its bounds."""
+    minutes, memory = row["fit_seconds"] / 60, row["peak_gb"]
+    held = minutes < MOST_MINUTES and memory < MOST_GB
+    return (
+        f"All {row['ratings']:,} ratings, {row['settings']['item_links']} item links, "
+        f"{row['settings']['epochs']} epochs: **{minutes:.1f} minutes** "
+        f"(of which {row['links_seconds']:.1f} s finding links; reading took another "
+        f"{row['read_seconds']:.1f} s) and **{row['peak_gb']:.2f} GB** at the peak. The bounds are "
+        f"{MOST_MINUTES} minutes and {MOST_GB} GB: {'held' if held else '**not held**'}."
+    )
+
+
+def made_how(rows: Sequence[Row]) -> str:
+    """Command, data, machine, code and load."""
+    digests = {row["file_sha256"] for row in rows}
+    loads = [row["load"] for row in rows]
+    machines = {f"{row['cpu']}, {row['cores']} cores" for row in rows}
+    parts = [
+        f"- data: sha256 {', '.join(f'`{digest[:16]}…`' for digest in sorted(digests))}",
+        f"- samples: seeds {sorted({row['sample_seed'] for row in rows})}",
+        f"- machine: {'; '.join(sorted(machines))}",
+        f"- commit: {', '.join(sorted({row['commit'] for row in rows}))}",
+        f"- load average at the start of a run: {min(loads):.1f} to {max(loads):.1f}",
+    ]
+    if len({row["code_sha256"] for row in rows}) > 1:
+        parts.append("- **not all rows are of the same code: run `benchmarks/scaling --again`**")
+    versions = sorted({f"{k} {v}" for row in rows for k, v in row["versions"].items()})
+    return "\n".join([*parts, f"- versions: {', '.join(versions)}"])
+
+
+def page(short: Sequence[Row], full: Sequence[Row]) -> str:
+    """The whole page in Markdown."""
+    trained = "\n\n".join(map(full_line, full)) or "Not done yet."
+    return f"""# Scaling
+
+Written by `benchmarks/scaling`; a row of `scaling.jsonl` for each training has its settings,
+versions, checksums and command. Joint ordinal machine, 20 hidden units a side, exact
+pseudo-likelihood, all cores. Samples of the Netflix subset are of whole users drawn at random, so
+that rows keep their length; each training is a process of its own.
+
+![Seconds per epoch and nanoseconds per rating](scaling.svg)
+
+{table(short)}
+
+{slopes(short)}
+
+An epoch is the median of those after the first, which also prepares the training. Neither contains
+compiling, which is done before on a few ratings, nor finding links, which happens once and stands
+under "links". Peak memory is of the whole process, reading included.
+
+## Full training
+
+{trained}
+
+## How it was made
+
+{made_how([*short, *full])}
+"""
