@@ -63,12 +63,12 @@ def count_potentials(columns: Rows, n_levels: int, weight: float) -> tuple[Array
     count = np.diff(columns.start)
     octave = np.log2(np.maximum(count, 1)).astype(np.int64)
     shares = np.exp(log_frequencies(columns.level, n_levels))
-    table = np.zeros((int(octave.max(initial=0)) + 1, n_levels))
-    np.add.at(table, (np.repeat(octave, count), columns.level), 1.0)
-    total = table.sum(axis=1, keepdims=True)
-    if weight == 0 or n_levels == 1:
-        potential = np.zeros_like(table)
-    else:
+    n_octaves = int(octave.max(initial=0)) + 1
+    potential = np.zeros((n_octaves, n_levels))
+    if weight > 0 and n_levels > 1:
+        cell = np.repeat(octave, count) * n_levels + columns.level
+        table = np.bincount(cell, minlength=potential.size).reshape(potential.shape)
+        total = table.sum(axis=1, keepdims=True)
         potential = np.log((table / shares + weight) / (total + weight))
     return potential[octave], potential[0] if (count == 1).any() else np.zeros(n_levels)
 
