@@ -106,3 +106,10 @@ def test_columns_start_at_their_prior_and_are_drawn_to_it(ratings):
     found = model.machines[0].user_side.parameters.rating_bias
     np.testing.assert_allclose(found, by_item, atol=1e-3)
     assert np.ptp(by_item[:, 0]) > 1
+
+
+@pytest.mark.parametrize("name", ["count_weight", "ratings_per_unit"])
+@pytest.mark.parametrize("wrong", [-1.0, float("nan"), "2"])
+def test_what_is_no_weight_is_refused(name, wrong):
+    with pytest.raises(ordbm.errors.SettingsError, match=name):
+        ordbm.PseudoLikelihood(**{name: wrong})

@@ -647,7 +647,9 @@ def test_recommend_all_agrees_with_one_by_one(ratings, gaussian, kind, by):
     for user, lines in lists.items():
         one = model.recommend(user, 5, by=by)
         assert [line.item for line in one] == [item for item, _ in lines]
-        np.testing.assert_allclose([line.score for line in one], [s for _, s in lines], rtol=1e-3)
+        expected = [score for _, score in lines]
+        # Single precision, from blocks of other sizes; a score may be near zero.
+        np.testing.assert_allclose([line.score for line in one], expected, rtol=1e-4, atol=1e-6)
     assert model.recommend_all([], by=by) == {}
 
 

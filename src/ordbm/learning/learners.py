@@ -118,7 +118,7 @@ _BOUNDS: dict[str, Bound] = {
     "momentum": (lambda x: 0 <= x < 1, "be at least 0 and below 1"),
     "habit": (lambda x: 0 <= x <= 1, "be between 0 and 1"),
     **dict.fromkeys(
-        ("per_row", "spread", "column_ratings", "ratings_per_unit", *_PRIORS),
+        ("per_row", "spread", "column_ratings", "ratings_per_unit", "count_weight", *_PRIORS),
         (lambda x: x >= 0, "not be negative"),
     ),
 }
