@@ -20,6 +20,7 @@ from ordbm.cli.options import ModelOptions, ReadingOptions, unfolded
 from ordbm.cli.values import options_for
 from ordbm.features import FeatureKind
 from ordbm.learning.learners import LEARNERS
+from ordbm.learning.presence import PRECISION
 
 FULL = Path("/dev/full")
 COMMANDS = ("demo", "fit", "predict", "recommend", "explain", "evaluate", "tune", "inspect")
@@ -84,6 +85,10 @@ def test_help_states_the_defaults_of_the_library():
             stated[field.name] = told[1]
     assert stated.pop("threads") == "all cores"
     assert known.threads is None
+    assert stated.pop("presence") == "presence"
+    assert known.presence
+    assert stated.pop("presence_precision") == "8 times the cube root of the number of users"
+    assert (known.presence_precision, PRECISION) == (None, 8)
     # What follows the number of ratings: on either side of where it changes.
     few, many = (known.resolved(n).hidden for n in (settings.MANY - 1, settings.MANY))
     both = [",".join(map(str, sizes)) for sizes in (few, many)]
@@ -145,6 +150,9 @@ arguments = st.fixed_dictionaries(
         "learner": st.sampled_from(list(LEARNERS)) | learners,
         "epochs": st.integers(0, 99),
         "preset": st.sampled_from(list(settings.PRESETS)),
+        "presence": st.booleans(),
+        "presence_precision": st.floats(0, 1e6),
+        "presence_budget": st.floats(0, 1e12),
         "seed": st.integers(0, 2**62 - 1),
         "dtype": st.sampled_from(["float32", "float64"]),
     },
@@ -186,6 +194,7 @@ def test_scales():
 # -- faults ---------------------------------------------------------------------------------------
 
 FIT = ("fit", "ratings.csv", "-o", "new.ordbm")
+LIST = ("recommend", "model.ordbm", "--user", "1")
 FAULTS = {
     ("fit", "none.csv", "-o", "new.ordbm"): "none.csv.*No such file",
     ("fit", "bad.csv", "-o", "new.ordbm"): r"bad.csv.*line 3.*'oops' is not a number",
@@ -217,6 +226,40 @@ FAULTS = {
     ("recommend", "model.ordbm", "--user", "999"): "user '999' is not in this model: it has",
     ("recommend", "model.ordbm", "--user", "1", "--by", "luck"): "by='luck'",
     ("recommend", "model.ordbm", "--user", "1", "-n", "-1"): "n=-1",
+    (*LIST, "--at-least", "6"): "--at-least 6: give a rating of 5 levels",
+    (*LIST, "--at-least", "high"): "--at-least high: give a rating",
+    (*LIST, "--at-least", "4", "--by", "mean"): "--at-least is for --by liked",
+    (*LIST, "--long-tail", "-1"): "--long-tail -1: must be a number, 0 or more",
+    (*LIST, "--long-tail", "1", "--by", "energy"): "--long-tail is not for --by energy",
+    (*LIST, "--long-tail", "nan"): "--long-tail nan",
+    (*LIST, "--diversity", "2"): "diversity=2.0: must be from 0 to 1",
+    (*LIST, "--exclude", "none.csv"): "no such file, and item 'none.csv' is not in",
+    (*LIST, "--where", "genre=Horror"): "--items and --where go together",
+    (*LIST, "--items", "genres.csv"): "--items and --where go together",
+    (*LIST, "--items", "none.csv", "--where", "a=b"): "none.csv: no such file",
+    (*LIST, "--items", "genres.csv", "--where", "genre"): "COLUMN=VALUE",
+    (
+        *LIST,
+        "--items",
+        "genres.csv",
+        "--where",
+        "kind=Horror",
+    ): "no column 'kind'; it has id, genre",
+    (*LIST, "--items", "genres.csv", "--where", "genre=War"): "there is Comedy, Horror",
+    (*LIST, "--items", "genres.csv", "--where", "genre=Comedy"): "none of the 1 items with genre=C",
+    (*LIST, "--items", "uneven.csv", "--where", "genre=War"): "line 3: 1 columns, and the header",
+    (*LIST, "--items", "model.ordbm", "--where", "genre=War"): "model.ordbm: line .*with a header",
+    (
+        "recommend",
+        "model.ordbm",
+        "--rated",
+        "100=1",
+        "--candidates",
+        "linked",
+    ): "--user ID: use all",
+    ("recommend", "absent.ordbm", "--user", "1", "--by", "liked"): "--by liked: .* --presence",
+    ("recommend", "absent.ordbm", "--user", "1", "--long-tail", "1"): "--long-tail 1.0: this model",
+    ("recommend", "absent.ordbm", "--user", "1", "--by", "luck"): "by='luck'",
     ("recommend", "model.ordbm", "--user", "1", "--candidates", "none"): "--candidates none",
     ("recommend", "model.ordbm", "--user", "1", "--candidates", "model.ordbm"): "not in this model",
     ("recommend", "model.ordbm", "--rated", "100"): "ITEM=RATING",
@@ -253,6 +296,7 @@ FAULTS = {
         "4",
     ): "--hidden has no effect",
     ("evaluate", "ratings.csv", "--model", "model.ordbm", "--set", "rate=1"): "--set has no effect",
+    ("evaluate", "ratings.csv", "--model", "model.ordbm", "--no-presence"): "--no-presence has no",
     ("evaluate", "ratings.csv", "--model", "model.ordbm", "--validation", "0"): "--validation has",
     ("evaluate", "ratings.csv", "--model", "model.ordbm", "--test-fraction", "0.2"): "with --model",
     (
@@ -305,6 +349,9 @@ def faulty_files(files):
     (files / "beside" / "ratings.dat").write_text("1::2::3::4\n")
     (files / "beside" / "movies.csv").write_text("movieId,title,genres\n101,Alien,Horror\n")
     (files / "odd.csv").write_text("a,b,c\n1,2,3\n")
+    (files / "genres.csv").write_text("id,genre\n101,Horror\n-1,Comedy\n")
+    (files / "uneven.csv").write_text("id,genre\n101,War\n102\n")
+    answer("fit", files / "ratings.csv", "-o", files / "absent.ordbm", *SMALL, "--no-presence")
     (files / "one.csv").write_text("user\n1\n")
     content = (files / "model.ordbm").read_bytes()
     (files / "cut.ordbm").write_bytes(content[:-100])

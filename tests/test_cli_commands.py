@@ -17,6 +17,7 @@ from ordbm.baselines import BASELINES
 from ordbm.cli import evaluate, predict
 from ordbm.datasets import download, load_titles
 from ordbm.evaluation import train_and_test
+from ordbm.scores import AtLeast, LongTail
 
 ARGUMENTS = {"hidden": 4, "members": 2, "item_links": 5, "epochs": 2}
 TITLES = {item: f"Film {item}" for item in range(100, 120)}
@@ -98,6 +99,15 @@ def test_preset_and_settings_reach_the_model():
     assert found.learner == ordbm.ContrastiveDivergence(steps=2, other_side="mean_field_with_own")
 
 
+def test_presence_settings_reach_the_model():
+    answer("fit", "ratings.csv", "-o", "q.ordbm", *SMALL, "--presence-precision", "7",
+           "--presence-budget", "1e3")  # fmt: skip
+    found = ordbm.load("q.ordbm")
+    assert (found.settings.presence_precision, found.settings.presence_budget) == (7, 1000)
+    answer("fit", "ratings.csv", "-o", "q.ordbm", *SMALL, "--no-presence")
+    assert not ordbm.load("q.ordbm").settings.presence
+
+
 def test_embedded_ratings_by_name():
     told = json_answer("fit", "movielens-small", "-o", "e.ordbm", "--hidden", "0",
                        "--item-links", "0", "--epochs", "1", "--members", "1")  # fmt: skip
@@ -177,32 +187,78 @@ def test_ids_of_pairs_may_be_of_several_kinds():
 # -- recommend and explain ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("by", ["mean", "energy"])
-def test_lists_are_the_library_s(model, by):
-    found = json_answer("recommend", "model.ordbm", "--user", "3", "-n", "4", "--by", by)
-    expected = [line._asdict() | {"title": None} for line in model.recommend(3, 4, by=by)]
+LISTS = {
+    (): {},
+    **{("--by", by): {"by": by} for by in ("liked", "rated", "gain", "energy", "mean")},
+    ("--at-least", "5"): {"by": AtLeast(5.0)},
+    ("--long-tail", "0.5"): {"by": LongTail(AtLeast(), 0.5)},
+    ("--at-least", "3", "--long-tail", "1"): {"by": LongTail(AtLeast(3.0), 1.0)},
+    ("--diversity", "0.7"): {"diversity": 0.7},
+    ("--candidates", "similar-users"): {"candidates": "similar_users"},
+    ("--candidates", "linked", "--by", "mean"): {"candidates": "linked", "by": "mean"},
+    ("--candidates", "some.txt"): {"candidates": [101, 105, 110]},
+    ("--exclude", "101", "--exclude", "105"): {"exclude": [101, 105]},
+    ("--exclude", "film 101", "--titles", "titles.csv"): {"exclude": [101]},
+    ("--exclude", "some.txt", "--exclude", "118"): {"exclude": [101, 105, 110, 118]},
+    ("--items", "genres.tsv", "--where", "genre=odd"): {"candidates": range(101, 120, 2)},
+    (
+        "--items", "genres.tsv", "--where", "genre=Odd", "--where", "tens=11", "--exclude", "111",
+        "--candidates", "similar_users",
+    ): {
+        "candidates": "similar_users",
+        "exclude": [111, *(item for item in TITLES if item % 2 == 0 or item < 110)],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("options", LISTS, ids=" ".join)
+def test_lists_are_the_library_s(model, options):
+    Path("some.txt").write_text("101\n105\n\n110\n")
+    rows = [f"{'Odd|Strange' if item % 2 else 'Even'}\t{item}\t{item // 10}" for item in TITLES]
+    Path("genres.tsv").write_text("\n".join(["genre\titem\ttens", *rows]))
+    found = json_answer("recommend", "model.ordbm", "--user", "3", "-n", "4", *options)
+    expected = model.recommend(3, 4, **LISTS[options])
+    assert expected
+    for line in found["recommendations"]:
+        del line["title"]
+    assert found == {"user": 3, "recommendations": plain([line._asdict() for line in expected])}
+
+
+def test_a_file_of_exclusions_may_have_other_ids_and_a_known_id_is_no_file(model):
+    Path("sold-out.txt").write_text("101\nnever heard of\n")
+    Path("105").write_text("106\n")
+    found = json_answer("recommend", "model.ordbm", "--user", "3", "-n", "20", "--exclude",
+                        "sold-out.txt", "--exclude", "105")  # fmt: skip
+    expected = model.recommend(3, 20, exclude=[101, 105])
+    assert [line["item"] for line in found["recommendations"]] == [one.item for one in expected]
+
+
+def test_lists_without_presence_are_by_mean(ratings):
+    alone = ordbm.OrdinalBM(**ARGUMENTS, presence=False).fit(ratings)
+    alone.save("alone.ordbm")
+    found = json_answer("recommend", "alone.ordbm", "--user", "3", "-n", "4")
+    expected = [line._asdict() | {"title": None} for line in alone.recommend(3, 4, by="mean")]
     assert found == {"user": 3, "recommendations": plain(expected)}
+    assert found["recommendations"][0]["rated"] is None
+    assert "P(rated)" not in answer("recommend", "alone.ordbm", "--user", "3")
 
 
 def test_lists_for_somebody_new_by_title(model):
     found = json_answer("recommend", "model.ordbm", "--rated", "film 103=5", "--rated", "104=1",
                         "--titles", "titles.csv", "-n", "3")  # fmt: skip
-    expected = model.recommend(ratings={103: 5, 104: 1}, n=3, by="mean")
+    expected = model.recommend(ratings={103: 5, 104: 1}, n=3)
     assert [line["item"] for line in found["recommendations"]] == [one.item for one in expected]
     assert [line["title"] for line in found["recommendations"]] == [
         TITLES[one.item] for one in expected
     ]
 
 
-def test_candidates(model, tmp_path):
-    (tmp_path / "some.txt").write_text("101\n105\n\n110\n")
-    found = json_answer("recommend", "model.ordbm", "--user", "3", "--candidates",
-                        tmp_path / "some.txt")  # fmt: skip
-    assert {line["item"] for line in found["recommendations"]} <= {101, 105, 110}
-    similar = json_answer("recommend", "model.ordbm", "--user", "3", "--candidates",
-                          "similar-users")  # fmt: skip
-    expected = model.recommend(3, candidates="similar_users", by="mean")
-    assert [line["item"] for line in similar["recommendations"]] == [one.item for one in expected]
+def test_a_list_without_items_says_so():
+    done = run("recommend", "model.ordbm", "--user", "3", *(
+        word for item in TITLES for word in ("--exclude", item)
+    ))  # fmt: skip
+    assert done.exit_code == 0
+    assert "no item is left to list" in done.stderr
 
 
 def test_a_list_in_words_has_titles_and_reasons():
@@ -218,11 +274,30 @@ def test_a_list_in_words_has_titles_and_reasons():
     assert "log-odds" in text
 
 
+def test_a_list_says_what_makes_items_likely_to_be_rated(model):
+    text = answer("recommend", "model.ordbm", "--user", "3", "--titles", "titles.csv", "--explain",
+                  "--by", "gain")  # fmt: skip
+    lines = model.recommend(3, by="gain")
+    assert any(line.because for line in lines)
+    for line in lines:
+        row = next(row for row in text.splitlines() if row.strip().startswith(str(line.item)))
+        assert f"{line.rated:.1%}" in row
+        assert row.endswith(f"{line.score:.2f}  ")
+        reasons = ", ".join(f"{TITLES[item]} ({added:+.2f})" for item, added in line.because)
+        if reasons:
+            assert f"P(rated) = {line.rated:.1%}, because you rated: {reasons}" in text
+
+
 def test_labels_are_ratings_too(tmp_path):
     (tmp_path / "r.csv").write_text("user,item,rating\na,x,poor\na,y,good\nb,x,good\nb,z,fair\n")
     answer("fit", tmp_path / "r.csv", "-o", tmp_path / "m", *SMALL, "--scale", "poor,fair,good")
     found = json_answer("recommend", tmp_path / "m", "--rated", "x=good")
     assert {line["item"] for line in found["recommendations"]} == {"y", "z"}
+    assert json_answer("recommend", tmp_path / "m", "--rated", "x=good", "--at-least", "good") == (
+        found
+    )
+    text = fault("recommend", tmp_path / "m", "--rated", "x=good", "--at-least", "best")
+    assert text == "--at-least best: use one of poor, fair, good"
 
 
 def test_an_explanation_is_the_library_s(model):
@@ -244,7 +319,7 @@ def test_hold_out_scores_are_the_library_s(ratings):
                         "--compare", "bias,global")  # fmt: skip
     train, test = ordbm.hold_out(ratings, 0.2, seed=3)
     ours = train_and_test(
-        ordbm.OrdinalBM(**ARGUMENTS), train, test, validation=0.1, seed=3, lists=[2, 5], by="mean"
+        ordbm.OrdinalBM(**ARGUMENTS), train, test, validation=0.1, seed=3, lists=[2, 5]
     )
     bias = train_and_test(BASELINES["bias"](), train, test, seed=3, lists=[2, 5])
     assert [one["model"] for one in found["models"]] == ["OrdinalBM", "bias", "global"]
@@ -341,6 +416,8 @@ def test_inspect_says_what_a_model_is(model):
         one.id for one in model.similar_items(101, 3)
     ]
     assert len(found["history"]) == 2
+    linked = len(model._state.presence.linked)
+    assert found["presence"] == f"learnt, with links between {linked} items"
     text = answer("inspect", "i.ordbm", "--item", "film 101", "--titles", "titles.csv", "-n", "3")
     assert "300" in text
     assert f"{found['nearest'][0]['id']} Film" in text

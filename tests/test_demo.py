@@ -34,10 +34,12 @@ def test_the_demo_in_words(monkeypatch):
     assert done.exit_code == 0, done.stderr
     assert "100,004 ratings" in done.stderr
     assert "Calibration error is left out" in done.stdout
+    assert "which items get rated" in done.stdout
     lines = done.stdout.splitlines()
     for name in (demo.OURS, "bias", "item-knn", "svd"):
         assert any(line.strip().startswith(name) for line in lines)
-    assert sum("█" in line or line.rstrip().endswith("%") for line in lines) == 10  # levels
+    shares = sum("█" in line or line.rstrip().endswith("%") for line in lines)
+    assert shares == 10 + 2 * demo.LISTED  # of levels, and of listed items
     titles = set(load_titles("movielens-small").values())
     assert sum(any(title in line for title in titles) for line in lines) >= 2 * demo.LISTED
     assert run("demo", "-q").stderr == ""

@@ -13,6 +13,7 @@ from ordbm.errors import NotFittedError, OrdbmError, RatingsError
 from ordbm.evaluation import compare, lists, ratings, train_and_test
 from ordbm.inference.distribution import LevelDistribution, NormalDistribution
 from ordbm.scale import ContinuousScale, RatingScale
+from ordbm.scores import least_relevant
 
 SCALE = RatingScale([1, 2, 3, 4, 5])
 
@@ -334,7 +335,7 @@ def test_a_list_by_hand():
     ],
 )
 def test_what_is_relevant(scale, relevant, least):
-    found = lists.least_relevant(scale, relevant)
+    found = least_relevant(scale, relevant)
     assert scale.values[scale.values >= found][0] == least
 
 

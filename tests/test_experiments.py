@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 import ordbm
 from cli_runs import answer, fault, json_answer, started
@@ -22,13 +23,19 @@ from ordbm.experiments import NAMES, Session, experiment_of
 from ordbm.experiments.claims import Estimate, checked, estimate, interval
 from ordbm.experiments.costs import seconds_of
 from ordbm.experiments.data import Split, of_sampled_users
-from ordbm.experiments.lists import list_hits, list_scores, neighbour_counts, popularity_score
+from ordbm.experiments.lists import (
+    list_hits,
+    list_scores,
+    neighbour_counts,
+    popularity_score,
+    presence_scores,
+)
 from ordbm.experiments.measure import Measure
 from ordbm.experiments.memory import peak_bytes
 from ordbm.experiments.models import OpenMachine, OpenSVD
 from ordbm.experiments.report import chosen, write_report
 from ordbm.experiments.results import append_row, rows_of
-from ordbm.ranking import similar_rows
+from ordbm.ranking import Catalogue, similar_rows
 
 PATIENCE = 60  # seconds, for compiling on first use
 SMALL = {"hidden": 4, "epochs": 3, "item_links": 5, "user_links": 5}
@@ -232,6 +239,22 @@ def test_lists_of_a_hand_worked_example():
     np.testing.assert_array_equal(popular[0], [False, True, False])  # items 3, 1, 2
 
 
+def test_orders_of_presence_are_the_probabilities_of_the_model(ratings):
+    model = OpenMachine(**SMALL, members=1).fit(ratings)
+    catalogue = Catalogue(model.evidence[0])
+    assert presence_scores(catalogue, None, ratings.scale) == {}
+    score = presence_scores(catalogue, model.presence_evidence, ratings.scale)
+    unrated = np.ones((ratings.n_users, ratings.n_items), bool)
+    unrated[ratings.user_codes, ratings.item_codes] = False
+    users, items = np.nonzero(unrated)
+    ids = [ratings.users[code] for code in users], [ratings.items[code] for code in items]
+    everybody = np.arange(ratings.n_users, dtype=np.int32)
+    rated = model.rated_proba(*ids)
+    liked = rated * model.predict_proba(*ids, method="mean_field")[:, 3:].sum(axis=1)
+    np.testing.assert_allclose(expit(score["rated"](everybody)[unrated]), rated, rtol=1e-4)
+    np.testing.assert_allclose(np.exp(score["liked"](everybody)[unrated]), liked, rtol=1e-4)
+
+
 # -- rows ----------------------------------------------------------------------------------------
 
 
@@ -323,9 +346,23 @@ def test_lists_do_not_get_worse_with_length(results):
         for scores in row["lists"].values():
             assert np.all(np.diff(scores["recall"]) >= 0)
             assert np.all(np.diff(scores["utility"]) >= 0)
-    assert {order for row in results.came["figure5"] for order in row["lists"]} == {
-        "popularity", "energy", "energy as printed", "mean",
-    }  # fmt: skip
+
+
+def test_only_our_learner_of_figure_5_learns_which_items_get_rated(results):
+    learning = {
+        (name, run.machine, run.learner)
+        for name in NAMES
+        for run in experiment_of(name).runs(seeds=1)
+        if run.settings.get("presence")
+    }
+    assert learning == {("figure5", "ORD-USER-ITEM-CORR", "ours")}
+    for row in results.came["figure5"]:
+        orders = {"energy", "energy as printed", "mean"}
+        if row["machine"] == "POPULARITY":
+            orders = {"popularity"}
+        elif ("figure5", row["machine"], row["learner"]) in learning:
+            orders |= {"rated", "liked"}
+        assert set(row["lists"]) == orders
 
 
 def test_a_restart_does_what_is_missing_only(results, data):
@@ -530,6 +567,24 @@ def test_a_report_of_a_part_of_the_runs(tmp_path, results):
     html, markdown = write_report(tmp_path)
     assert experiment_of("table1").title in markdown.read_text(encoding="utf-8")
     assert html.exists()
+
+
+def test_rows_without_the_newer_orders_are_still_read(tmp_path, results):
+    whole = [row for row in results.came["figure5"] if "rated" in row["lists"]]
+    older = {name: one for name, one in whole[0]["lists"].items() if name not in ("rated", "liked")}
+    scores = {
+        name: one for name, one in whole[0]["scores"].items() if name.partition(" ")[0] in older
+    }
+    rows = [{**whole[0], "lists": older, "scores": scores}]
+
+    def report():
+        return write_report(tmp_path)[1].read_text(encoding="utf-8")
+
+    append_row(tmp_path / "figure5.jsonl", rows[0])
+    assert "by mean" in report()
+    assert "by rated" not in report()
+    append_row(tmp_path / "figure5.jsonl", whole[1])
+    assert "by rated" in report()
 
 
 # -- the command line ----------------------------------------------------------------------------

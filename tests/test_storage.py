@@ -209,8 +209,8 @@ def test_many_ids_of_one_kind_are_compact(tmp_path):
         model = OrdinalBM(sides="user", **TINY | {"epochs": 1}).fit(ratings)
         loaded = reloaded(model, tmp_path / "a")
         assert loaded._fitted.users.ids == tuple(ids)
-        # A start, a column, a level and an id for each user.
-        assert (tmp_path / "a").stat().st_size < n * (8 + 4 + 1 + 8 + 8) + 10_000
+        # A start, a column, a level, a bias and an id for each user.
+        assert (tmp_path / "a").stat().st_size < n * (8 + 4 + 1 + 4 + 8 + 8) + 10_000
 
 
 def test_ids_of_further_kinds_come_back(file):

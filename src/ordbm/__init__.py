@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ordbm import baselines, errors, plots
+    from ordbm import baselines, errors, plots, scores
     from ordbm.datasets import load_dataset, read_ratings, write_ratings
     from ordbm.estimator import OrdinalBM, load
     from ordbm.evaluation import Evaluation, cross_validate, evaluate
@@ -42,6 +42,7 @@ __all__ = [
     "load_dataset",
     "plots",
     "read_ratings",
+    "scores",
     "simulate",
     "write_ratings",
 ]
@@ -69,7 +70,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in {"baselines", "errors", "plots"}:
+    if name in {"baselines", "errors", "plots", "scores"}:
         return import_module(f"ordbm.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'ordbm' has no attribute {name!r}")

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from ordbm.configured import Configured
 from ordbm.encoding import encoded, log_frequencies, standard_of
@@ -26,11 +27,15 @@ from ordbm.learning.checkpoint import Checkpoint
 from ordbm.learning.learners import Learner, PseudoLikelihood, learner_of
 from ordbm.learning.loop import Callback, EpochRecord, train
 from ordbm.learning.members import Members, member_seed
+from ordbm.learning.presence import learn_presence
+from ordbm.lists import Person, all_lists, person_list
 from ordbm.machine import Machine, Orientations, Side, new_side
 from ordbm.neighbours import Links, correlation_links, no_links
 from ordbm.parallel import thread_count
 from ordbm.prediction import (
+    Candidates,
     Ids,
+    KnownUser,
     Mask,
     Recommendation,
     aligned,
@@ -41,17 +46,15 @@ from ordbm.prediction import (
     listed_ids,
     log_probabilities,
     prediction_table,
-    recommendations,
     several,
 )
-from ordbm.progress import Progress, teller
-from ordbm.ranking import By, Catalogue, top
+from ordbm.presence import Presence
+from ordbm.progress import Progress, Tell, teller
 from ordbm.ratings import Ratings, Scale
 from ordbm.scale import RatingScale
+from ordbm.scores import Score
 from ordbm.settings import Settings, Sides, check_count, settings_of
 from ordbm.storage import Stored, load_model, save_model
-
-SHORTLIST = 10  # times as many items as a list has are rated exactly
 
 
 class OrdinalBM(Configured):
@@ -70,6 +73,11 @@ class OrdinalBM(Configured):
     patience: with validation ratings, epochs without a better log-loss before stopping; 0: never.
     members: machines that learn the same ratings from different seeds; predictions are averages of
         theirs (8 if not said, fewer for more than two million ratings).
+    presence: learn also which items get rated, for lists; predicted ratings stay the same.
+    presence_precision: of the prior of presence links; larger draws them to zero. By the number of
+        users if not said.
+    presence_budget: links that one pass may look at, ratings times items; beyond, items are
+        sampled.
     threads: how many to use (all cores if not said); results do not depend on it.
     """
 
@@ -90,6 +98,9 @@ class OrdinalBM(Configured):
         link_budget: float | None = None,
         patience: int | None = None,
         members: int | None = None,
+        presence: bool | None = None,
+        presence_precision: float | None = None,
+        presence_budget: float | None = None,
         threads: int | None = None,
         dtype: Literal["float32", "float64"] | None = None,
     ) -> None:
@@ -107,6 +118,9 @@ class OrdinalBM(Configured):
             "link_budget": link_budget,
             "patience": patience,
             "members": members,
+            "presence": presence,
+            "presence_precision": presence_precision,
+            "presence_budget": presence_budget,
             "threads": threads,
             "dtype": dtype,
         }
@@ -164,7 +178,14 @@ class OrdinalBM(Configured):
         tell(Progress("links", 1.0))
         threads = thread_count(self.settings.threads)
         fitted = Fitted(
-            ratings.users, ratings.items, scale, standard, machines, orientations, threads
+            ratings.users,
+            ratings.items,
+            scale,
+            standard,
+            machines,
+            orientations,
+            threads,
+            presence=self._learnt_presence(ratings, threads, tell),
         )
         trainer = Members(machines, orientations, self.learner, self.settings.seed, threads)
         history, interrupted = train(
@@ -186,6 +207,19 @@ class OrdinalBM(Configured):
                 stacklevel=2,
             )
         return self
+
+    def _learnt_presence(self, ratings: Ratings, threads: int, tell: Tell) -> Presence | None:
+        if not self.settings.presence:
+            return None
+        return learn_presence(
+            ratings.by_user,
+            ratings.n_items,
+            precision=self.settings.presence_precision,
+            budget=self.settings.presence_budget,
+            seed=self.settings.seed,
+            threads=threads,
+            tell=lambda share: tell(Progress("presence", share)),
+        )
 
     def _feature_kind(self, ratings: Ratings) -> FeatureKind:
         if not ratings.is_continuous or self.settings.features == "gaussian":
@@ -326,63 +360,77 @@ class OrdinalBM(Configured):
         self,
         user: Any = None,
         n: int = 10,
-        candidates: Iterable[Any] | Literal["all", "similar_users"] | None = None,
+        candidates: Candidates = None,
         *,
         ratings: Mapping[Any, Any] | None = None,
-        by: By = "energy",
+        by: str | Score | None = None,
+        exclude: Iterable[Any] = (),
+        diversity: float = 0.0,
     ) -> list[Recommendation]:
         """The n best items for a known user, or for somebody new who gave `ratings` {item: rating}.
 
-        Items already rated are left out, and so are those nobody has rated. `candidates`: all items
-        (None or "all"), the items that the 50 most similar users rated ("similar_users", the
-        paper's), or item ids. `by`: "energy", the expected decrease of energy (section 2.4), or
-        "mean", the expected rating. Energy alone also ranks high what somebody surely dislikes; for
-        a list of favourites use "mean". An unknown user is somebody new without ratings.
+        Items already rated are left out, and so are those nobody has rated and those in `exclude`.
+        `candidates`: all items (None or "all"), the items that the 50 most similar users rated
+        ("similar_users", the paper's), those linked to what the user rated ("linked"), item ids, or
+        a function of an id that says whether it may be listed.
+
+        `by`: "liked" (the default with presence), how likely an item is to be rated three quarters
+        up the scale or higher; "rated", how likely it is to be rated; "gain", an expected gain;
+        "mean", the expected rating; "energy" (the default without presence), the paper's expected
+        decrease of energy (section 2.4), which also ranks high what somebody surely dislikes; or a
+        score of `ordbm.scores`.
+
+        `diversity` (0 to 1) trades score against likeness to what is listed before. An unknown user
+        is somebody new without ratings.
         """
         check_request(user, n, ratings)
         state = self._state
         code = -1
         if ratings is None:
             code = int(state.codes([user], state.users, state.rated_users)[0])
-        similar = partial(state.similar_items, code) if code >= 0 else None
-        allowed = state.allowed(candidates, similar)
         if code >= 0:
-            evidence, catalogues = state.evidence, state.catalogues
+            person = Person(code, state.evidence, state.presence_evidence)
+            about = KnownUser(partial(state.similar_items, code), partial(state.linked_items, code))
         else:
-            evidence = state.newcomer(ratings or {}, self._newcomer_prior)
-            catalogues = tuple(map(Catalogue, evidence))
-            code = 0
-        values = level_values(state.scale)
-        # For one person all items can be rated exactly; the mean-field order is that of a few only.
-        most = len(state.items) if by == "mean" else n
-        one = np.array([code], np.int32)
-        _, items, found = next(top(catalogues, one, most, by, values, allowed))
-        users = np.full(len(items), code, np.int32)
-        rating = state.predicted(evidence, users, items.astype(np.int32))
-        score = rating.mean() if by == "mean" else found
-        return recommendations(state.items, items, score, rating)[:n]
+            given = ratings or {}
+            person = Person(
+                0, state.newcomer(given, self._newcomer_prior), state.newcomer_presence(given)
+            )
+            about = None
+        allowed = state.allowed(candidates, about, exclude)
+        return person_list(state, person, n, by, allowed, diversity)
 
     def recommend_all(
-        self, users: Sequence[Any] | None = None, n: int = 10, by: By = "energy"
+        self, users: Sequence[Any] | None = None, n: int = 10, by: str | Score | None = None
     ) -> dict[Any, list[tuple[Any, float]]]:
         """{user: [(item, score), …]}, best first, for all known users or those given.
 
-        Works in blocks of users: there is never a users × items table. By mean, mean field chooses
-        a few times as many items as are asked for, and exact means choose among these.
+        Works in blocks of users: there is never a users × items table. A quick order (presence, or
+        mean field) chooses a few times as many items as are asked for; their order is settled with
+        the machines' ratings, by mean with the exact ones.
         """
         check_count("n", n)
         state = self._state
-        codes = state.user_codes(users)
-        values = level_values(state.scale)
-        most = SHORTLIST * n if by == "mean" else n
-        ranked = top(state.catalogues, codes, most, by, values, state.rated_items)
         return {
             state.users[user]: [
                 (state.items[item], float(score))
                 for item, score in zip(items.tolist(), found, strict=True)
             ]
-            for user, items, found in (state.by_exact_mean(ranked, n) if by == "mean" else ranked)
+            for user, items, found in all_lists(state, state.user_codes(users), n, by)
         }
+
+    def rated_proba(self, users: Ids, items: Ids) -> NDArray[np.float64]:
+        """P(rated) of each pair, (pairs,); a pair's own rating never enters. Needs `presence`.
+
+        P of a level is this times `predict_proba`; what is left is P(absent).
+        """
+        evidence = self._state.presence_evidence
+        if evidence is None:
+            raise SettingsError(
+                "this model has not learnt which items get rated: fit OrdinalBM(presence=True)"
+            )
+        odds = evidence.pair_log_odds(*self._state.pair_codes(users, items))
+        return expit(odds.astype(np.float64))
 
     # -- explaining -------------------------------------------------------------------------------
 

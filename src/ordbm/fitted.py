@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.encoding import log_frequencies
+from ordbm.errors import SettingsError
 from ordbm.features import Standard
 from ordbm.ids import IdMap
 from ordbm.inference.distribution import (
@@ -27,6 +28,7 @@ from ordbm.learning.learners import Learner
 from ordbm.machine import Machine, Orientations
 from ordbm.metrics.ratings import scores
 from ordbm.prediction import Codes, Known, Mask, level_values
+from ordbm.presence import Presence, PresenceEvidence, newcomer_presence
 from ordbm.ranking import SIMILAR_USERS, Catalogue, rated_by, similar_rows
 from ordbm.ratings import Ratings, Scale
 from ordbm.scale import RatingScale, finite_numbers
@@ -61,11 +63,12 @@ class Fitted(Known):
         ratings: Orientations,
         threads: int,
         origin: Origin | None = None,
+        presence: Presence | None = None,
     ) -> None:
         rated_users, rated_items = (np.diff(rows.start) > 0 for rows in ratings)
         super().__init__(users, items, scale, rated_users, rated_items)
         self.standard, self.machines, self.ratings = standard, tuple(machines), ratings
-        self.threads = threads
+        self.threads, self.presence = threads, presence
         self.origin = origin or Origin.now()
 
     @cached_property
@@ -80,6 +83,13 @@ class Fitted(Known):
     @cached_property
     def catalogues(self) -> tuple[Catalogue, ...]:
         return tuple(map(Catalogue, self.evidence))
+
+    @cached_property
+    def presence_evidence(self) -> PresenceEvidence | None:
+        """What is known of which items get rated; None if it was not learnt."""
+        if self.presence is None:
+            return None
+        return PresenceEvidence(self.presence, self.ratings.by_user, self.threads)
 
     def distribution(self, users: Codes, items: Codes, method: Method) -> RatingDistribution:
         """The distribution of each pair's rating; of two strangers', that of all ratings."""
@@ -147,6 +157,23 @@ class Fitted(Known):
             )
             for one in self.evidence
         )
+
+    def newcomer_presence(self, given: Mapping[Any, Any]) -> PresenceEvidence | None:
+        """What somebody new who rated these items is likely to rate; None if it was not learnt."""
+        if self.presence_evidence is None:
+            return None
+        return newcomer_presence(self.presence_evidence, self.given_codes(given))
+
+    def linked_items(self, user: int) -> Mask:
+        """The items that links of the machines join with what this user has rated, (items,)."""
+        side = self.machines[0].user_side
+        if side is None or not side.links.n_edges:
+            raise SettingsError("candidates='linked' needs links between items: item_links=…")
+        mask = np.zeros(len(self.items), bool)
+        by_user, links = self.ratings.by_user, side.links
+        for item in by_user.column[by_user.start[user] : by_user.start[user + 1]]:
+            mask[links.neighbour[links.start[item] : links.start[item + 1]]] = True
+        return mask
 
     def similar_items(self, user: int) -> Mask:
         """The items that the users most similar to this one have rated, (items,)."""

@@ -21,15 +21,29 @@ Ids = Any
 Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.float64]
+Candidates = Iterable[Any] | Callable[[Any], bool] | str | None
 
 
 class Recommendation(NamedTuple):
-    """One line of a list: the item, what it was ranked by, and its predicted rating."""
+    """One line of a list: the item, what it was ranked by, and its predicted rating.
+
+    With presence also P(rated), and the items of the person's that raise it most, each with what it
+    adds to the log-odds.
+    """
 
     item: Any
     score: float
     mean: float
     confidence: float
+    rated: float | None = None
+    because: tuple[tuple[Any, float], ...] = ()
+
+
+class KnownUser(NamedTuple):
+    """Candidates that follow from who it is: masks of items, made when they are asked for."""
+
+    similar_users: Callable[[], Mask]  # what the most similar users rated
+    linked: Callable[[], Mask] | None = None  # what is linked to what the user rated
 
 
 class Known:
@@ -102,24 +116,40 @@ class Known:
         return items
 
     def allowed(
-        self, candidates: Iterable[Any] | str | None, similar: Callable[[], Mask] | None
+        self, candidates: Candidates, about: KnownUser | None, exclude: Iterable[Any] = ()
     ) -> Mask:
         """Which items may be listed, (items,): the candidates that somebody has rated.
 
-        `similar` gives the items that similar users rated; None if the user is somebody new.
+        `about` is None if the user is somebody new; `exclude` is an id to leave out, or several, of
+        which some may be unknown.
         """
+        excluded = [] if isinstance(exclude, tuple) and not exclude else list(several(exclude))
+        codes = self.items.codes(excluded)
+        if len(excluded) == 1 and codes[0] < 0:
+            _check_not_several(excluded[0], self.items)
+        kept = self.rated_items.copy()
+        kept[codes[codes >= 0]] = False
+        return kept & self._candidates(candidates, about)
+
+    def _candidates(self, candidates: Candidates, about: KnownUser | None) -> Mask:
         if candidates is None or (isinstance(candidates, str) and candidates == "all"):
             return self.rated_items
-        if isinstance(candidates, str) and candidates == "similar_users":
-            if similar is None:
+        if isinstance(candidates, str) and candidates in KnownUser._fields:
+            if about is None:
                 raise SettingsError(
-                    "candidates='similar_users' needs a known user: use None for somebody new"
+                    f"candidates={candidates!r} needs a known user: use None for somebody new"
                 )
-            return similar()
+            found: Callable[[], Mask] | None = getattr(about, candidates)
+            if found is None:
+                raise SettingsError(f"candidates={candidates!r}: this model has no links")
+            return found()
+        if callable(candidates):
+            return np.array([bool(candidates(item)) for item in self.items], bool)
         listed = listed_ids(candidates)
         if listed is None:
             raise SettingsError(
-                f"candidates={candidates!r}: use 'all', 'similar_users' or a list of item ids"
+                f"candidates={candidates!r}: use 'all', 'similar_users', 'linked', a list of item "
+                "ids, or a function of an id"
             )
         wanted = list(listed)
         codes = self.items.codes(wanted)
@@ -128,7 +158,7 @@ class Known:
             raise RatingsError(f"candidate {unknown!r} is not an item of this model: leave it out")
         allowed = np.zeros(len(self.items), bool)
         allowed[codes] = True
-        return allowed & self.rated_items
+        return allowed
 
 
 def check_trainable(ratings: Any) -> None:
@@ -204,10 +234,12 @@ def prediction_table(
 def recommendations(
     items: IdMap, listed: NDArray[Any], score: NDArray[Any], rating: RatingDistribution
 ) -> list[Recommendation]:
-    """The listed items with their scores and predicted ratings, best score first."""
+    """The listed items with their scores and predicted ratings."""
     figures = zip(listed.tolist(), score, rating.mean(), rating.confidence(), strict=True)
-    lines = [Recommendation(items[item], *map(float, found)) for item, *found in figures]
-    return sorted(lines, key=lambda line: -line.score)
+    return [
+        Recommendation(items[item], float(rank), float(mean), float(sure))
+        for item, rank, mean, sure in figures
+    ]
 
 
 def level_values(scale: Scale) -> Numbers | None:

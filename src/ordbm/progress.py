@@ -7,9 +7,9 @@ from typing import Any, Literal, NamedTuple
 
 
 class Progress(NamedTuple):
-    """`share` (0 to 1) of a phase is done: of finding links, or of learning one epoch."""
+    """`share` (0 to 1) of a phase is done: of finding links, learning presence, or one epoch."""
 
-    phase: Literal["links", "learning"]
+    phase: Literal["links", "presence", "learning"]
     share: float
     epoch: int = 0  # the one being learnt, from 1
     epochs: int = 0  # planned

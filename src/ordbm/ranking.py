@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from ordbm.errors import SettingsError
 from ordbm.inference.evidence import Evidence
 from ordbm.kernels import catalogue
 from ordbm.machine import Array
+from ordbm.neighbours import no_links
 from ordbm.parallel import run_on_threads, share
 from ordbm.rows import Rows
 from ordbm.scoring import Codes
@@ -70,6 +71,42 @@ class Catalogue:
                 potential[level] += coupling[:, level] @ self.item_hidden.T
         self._add_links(users, potential)
         return potential
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether `add_probabilities` can be used: with levels, and no links between users."""
+        item_side = self.evidence.machine.item_side
+        linked = item_side is not None and item_side.links.n_edges > 0
+        return not (linked or self.evidence.machine.features.is_gaussian)
+
+    def add_probabilities(self, users: Codes, items: Codes, out: Array) -> None:
+        """Q of each level for items (users, m) that the users have not rated, on out (users, m, n).
+
+        Mean field, as `potentials`, for some items only; those below zero are passed over.
+        """
+        evidence = self.evidence
+        user_side, item_side = evidence.machine.sides
+        level_bias = evidence.machine.level_bias
+        table, cube = np.zeros((0, 0), level_bias.dtype), np.zeros((0, 0, 0), level_bias.dtype)
+        of_users: tuple[Any, ...] = (table, table, cube, no_links(0), table)
+        of_items: tuple[Any, ...] = (table, cube, table)
+        if user_side is not None:
+            own = user_side.parameters
+            hidden = expit(evidence.user_input[users])
+            of_users = (hidden, own.rating_bias, own.coupling, user_side.links, own.link_weight)
+        if item_side is not None:
+            own = item_side.parameters
+            of_items = (own.rating_bias, own.coupling, self.item_hidden)
+
+        def work(thread: int) -> None:
+            begin, end = share(len(users), thread, evidence.threads)
+            where = np.full(self.n_items, -1, np.int64)
+            catalogue.add_probabilities(
+                begin, end, users, items, evidence.ratings.by_user, level_bias, of_users, of_items,
+                evidence.tables.pair, where, np.empty_like(level_bias), out,
+            )  # fmt: skip
+
+        run_on_threads(evidence.threads, work)
 
     @cached_property
     def item_hidden(self) -> Array:

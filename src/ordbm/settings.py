@@ -37,6 +37,9 @@ class Settings:
     epochs: int = 20
     patience: int = 3  # 0: never stop early
     members: int | None = None  # by the number of ratings
+    presence: bool = True
+    presence_precision: float | None = None  # by the number of users
+    presence_budget: float = 1e11
     seed: int = 0
     threads: int | None = None
     dtype: Literal["float32", "float64"] = "float32"
@@ -55,10 +58,12 @@ class Settings:
         for name in ("members", "threads"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), least=1)
-        for name in ("link_shrinkage", "link_budget"):
-            value: Any = getattr(self, name)
-            if not isinstance(value, Real) or not float(value) >= 0:
-                raise SettingsError(f"{name}={value!r}: must be a number, 0 or more")
+        if not isinstance(self.presence, bool):
+            raise SettingsError(f"presence={self.presence!r}: use True or False")
+        for name in ("link_shrinkage", "link_budget", "presence_budget"):
+            _check_amount(name, getattr(self, name))
+        if self.presence_precision is not None:
+            _check_amount("presence_precision", self.presence_precision)
 
     @property
     def hidden_sizes(self) -> tuple[int, int]:
@@ -94,6 +99,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "link_support": 3,
         "learner": "structured",
         "members": 1,
+        "presence": False,
     },
 }
 
@@ -114,6 +120,11 @@ def settings_of(preset: str, **told: Any) -> Settings:
 def _check(name: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
         raise SettingsError(f"{name}={value!r} is not known: use one of {', '.join(known)}")
+
+
+def _check_amount(name: str, value: Any) -> None:
+    if not isinstance(value, Real) or not float(value) >= 0:
+        raise SettingsError(f"{name}={value!r}: must be a number, 0 or more")
 
 
 def check_count(name: str, value: Any, least: int = 0) -> None:

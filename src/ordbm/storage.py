@@ -29,6 +29,7 @@ from ordbm.machine import Machine, Orientations, Parameters, Side
 from ordbm.neighbours import Links
 from ordbm.parallel import thread_count
 from ordbm.portable import STORABLE, packed, packed_ids, unpacked, unpacked_ids
+from ordbm.presence import Presence
 from ordbm.ratings import Scale
 from ordbm.rows import Rows, paired, stable_order
 from ordbm.scale import LARGEST, ContinuousScale, RatingScale
@@ -72,6 +73,7 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
     }
     for number, machine in enumerate(fitted.machines):
         arrays |= _machine_arrays(machine, number)
+    arrays |= _presence_arrays(fitted.presence)
     header = {
         "version": fitted.origin.version,
         "time": fitted.origin.time,
@@ -83,6 +85,7 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
         "hidden": [int(side.n_hidden) if side else 0 for side in fitted.machines[0].sides],
         "scale": _packed_scale(fitted.scale),
         "standard": fitted.standard,
+        "presence": _packed_presence(fitted.presence),
     }
     try:
         _stored(json.loads(json.dumps(header)), dict(arrays))
@@ -120,6 +123,7 @@ def _stored(header: Header, arrays: Arrays) -> Stored:
     if "hidden" in header:  # its sizes may follow the number of ratings
         settings = replace(settings, hidden=tuple(header["hidden"]))
     machines = _machines(header.get("members", 1), arrays, settings, table, len(users), len(items))
+    presence = _presence(header.get("presence"), arrays, len(users), len(items))
     if arrays:
         raise ValueError(f"{min(arrays)} has no place in it")
     return Stored(
@@ -136,6 +140,7 @@ def _stored(header: Header, arrays: Arrays) -> Stored:
             # The file may come from a larger computer; results do not depend on threads.
             min(thread_count(settings.threads), thread_count(None)),
             _origin(header["version"], header["time"]),
+            presence,
         ),
     )
 
@@ -371,3 +376,47 @@ def _check_machine(machine: Machine) -> None:
             raise ValueError("there are more hidden units than there should be")
         if machine.features.is_gaussian and np.abs(coupling).sum(axis=2).max() > WIDEST:
             raise ValueError("couplings are out of range: it has diverged")
+
+
+# -- presence -------------------------------------------------------------------------------------
+
+
+def _packed_presence(presence: Presence | None) -> Header | None:
+    if presence is None:
+        return None
+    return {"typical": presence.typical, "unknown_bias": presence.unknown_bias}
+
+
+def _presence_arrays(presence: Presence | None) -> Arrays:
+    """Its parameters by name; each link once."""
+    if presence is None:
+        return {}
+    upper = np.triu_indices(len(presence.linked), 1)
+    return {
+        "presence.item_bias": presence.item_bias,
+        "presence.user_bias": presence.user_bias,
+        "presence.linked": presence.linked,
+        "presence.link": presence.weight[upper],
+    }
+
+
+def _presence(plain: Any, arrays: Arrays, n_users: int, n_items: int) -> Presence | None:
+    if plain is None:
+        return None
+    typical, unknown_bias = _numbers([plain["typical"], plain["unknown_bias"]])
+    linked = _taken(arrays, "presence.linked", np.int32, None)
+    size = len(linked)
+    if size and (linked[0] < 0 or linked[-1] >= n_items or (linked[1:] <= linked[:-1]).any()):
+        raise ValueError("linked items are out of range or out of order")
+    link = _taken(arrays, "presence.link", np.float32, size * (size - 1) // 2)
+    item_bias = _taken(arrays, "presence.item_bias", np.float32, n_items)
+    user_bias = _taken(arrays, "presence.user_bias", np.float32, n_users)
+    for numbers in (np.array([typical, unknown_bias]), link, item_bias, user_bias):
+        if not (np.abs(numbers) <= LARGEST_PARAMETER).all():
+            raise ValueError("a parameter of presence is out of range")
+    if typical <= 0:
+        raise ValueError("a typical user has ratings")
+    weight = np.zeros((size, size), np.float32)
+    weight[np.triu_indices(size, 1)] = link
+    weight += weight.T
+    return Presence(item_bias, user_bias, linked, weight, typical, unknown_bias)

@@ -201,8 +201,9 @@ class _Search:
         chosen = {name: _suggested(trial, name, where) for name, where in self.space.items()}
         arguments = _arguments(self.base, chosen)
         try:
-            # Several members cost as many times more, and are best with what is best for one.
-            one = {"members": self.base.settings.members or 1}
+            # Several members cost as many times more, and are best with what is best for one;
+            # which items get rated has no part in the score.
+            one = {"members": self.base.settings.members or 1, "presence": False}
             ended, score = self._tried(trial, OrdinalBM(**arguments | one))
         except KeyboardInterrupt:
             self.study.tell(trial, state=_state("failed"))

@@ -20,6 +20,7 @@ from ordbm.prediction import (
     Codes,
     Ids,
     Known,
+    KnownUser,
     Mask,
     Numbers,
     Recommendation,
@@ -159,8 +160,8 @@ class Baseline(Configured, ABC):
         code = -1
         if ratings is None:
             code = int(known.codes([user], known.users, known.rated_users)[0])
-        similar = partial(_similar_items, seen, code) if code >= 0 else None
-        allowed = known.allowed(candidates, similar)
+        about = KnownUser(partial(_similar_items, seen, code)) if code >= 0 else None
+        allowed = known.allowed(candidates, about)
         if code >= 0:
             rated = _rated(seen, code)
         else:

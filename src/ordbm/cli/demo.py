@@ -27,10 +27,13 @@ DATA = "movielens-small"
 OURS = "OrdinalBM"
 LISTED = 5
 MEMBERS = 2  # instead of eight: a demo should be quick
-WELL_KNOWN = 20  # ratings: what somebody new is recommended should not be known to nobody
 NOT_SHOWN = (
     "Calibration error is left out: predicting the same for everybody wins it trivially; "
     "ordbm evaluate shows it.\n"
+)
+WHY_LISTED = (
+    "Lists are of what somebody is most likely to come across and to rate 4 or higher, among all "
+    "items: the machine has also learnt which items get rated."
 )
 TASTE = {
     "Star Wars: Episode IV - A New Hope (1977)": 5.0,
@@ -68,10 +71,8 @@ def demo(quiet: Quiet = False, as_json: Json = False) -> None:
     titles = load_titles(DATA)
     user, item, truth = _first_test(test)
     pair: Any = model.distribution([user], [item])
-    known = model.recommend(user, LISTED, candidates="similar_users", by="mean")
-    new = model.recommend(
-        ratings=_taste(titles), n=LISTED, candidates=_well_known(train), by="mean"
-    )
+    known = model.recommend(user, LISTED)
+    new = model.recommend(ratings=_taste(titles), n=LISTED)
     if as_json:
         print_json(
             {
@@ -92,13 +93,15 @@ def demo(quiet: Quiet = False, as_json: Json = False) -> None:
         markup=False,
     )
     out.print(distribution_bars(pair.scale.values, pair.proba[0]))
+    out.print(f"\n{WHY_LISTED}", markup=False)
     for whom, lines in (
-        (f"User {user}, among what the 50 most similar users rated", known),
+        (f"User {user}", known),
         ("Somebody new who rated " + ", ".join(f"{t} {v:g}" for t, v in TASTE.items()), new),
     ):
         out.print(f"\n{whom}:", markup=False)
-        columns = ("title", "predicted", "confidence")
-        out.print(table(columns, [(titles[x.item], x.mean, x.confidence) for x in lines]))
+        columns = ("title", "predicted", "confidence", "P(rated)")
+        rows = [(titles[x.item], x.mean, x.confidence, f"{x.rated:8.1%}") for x in lines]
+        out.print(table(columns, rows))
     say(f"{time.perf_counter() - started:.1f} s in all", markup=False)
 
 
@@ -128,13 +131,6 @@ def _first_test(test: Any) -> tuple[Any, Any, float]:
 def _taste(titles: dict[int, str]) -> dict[int, float]:
     item_of = {title: item for item, title in titles.items()}
     return {item_of[title]: value for title, value in TASTE.items()}
-
-
-def _well_known(train: Any) -> list[Any]:
-    import numpy as np
-
-    count = np.bincount(train.item_codes, minlength=train.n_items)
-    return [train.items[code] for code in np.flatnonzero(count >= WELL_KNOWN).tolist()]
 
 
 def _listed(lines: Any, titles: dict[int, str]) -> list[dict[str, Any]]:

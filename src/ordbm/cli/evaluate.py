@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 OURS = "OrdinalBM"
 TEST_FRACTION = 0.2
 VALIDATION = 0.1
-BY = "mean"  # as `ordbm recommend`
 FOR_BASELINES: dict[str, Any] = {"validation": 0.0, "by": None}  # they rank in their own way
 
 
@@ -84,7 +83,10 @@ def evaluate(
     ] = None,
     by: Annotated[
         str | None,
-        Option(help=f"What lists are ranked by. [default: {BY}]", metavar="mean|energy"),
+        Option(
+            help="What lists are ranked by; if not said, as the model does it.",
+            metavar="liked|rated|gain|mean|energy",
+        ),
     ] = None,
     compare: Annotated[
         str | None,
@@ -120,7 +122,7 @@ def evaluate(
     _check_report(report)
     baselines = _baselines(compare, model)
     quiet = quiet or as_json
-    options: dict[str, Any] = {"lists": _lengths(lists), "by": by or BY}
+    options: dict[str, Any] = {"lists": _lengths(lists), "by": by}
     ratings, read = ratings_of(source, reading, beside=test)
     stderr(quiet).print(said(read), markup=False)
     found: list[Any]

@@ -13,7 +13,7 @@ from typer import Option
 from ordbm.cli.app import app
 from ordbm.cli.inputs import ModelFile, item_of, items_of, model_of, titles_of, users_of
 from ordbm.cli.options import Json
-from ordbm.cli.output import facts, print_json, stdout, table
+from ordbm.cli.output import counted, facts, print_json, stdout, table
 from ordbm.cli.recommend import Titles
 from ordbm.cli.values import options_for
 
@@ -113,11 +113,17 @@ def _identity(model: OrdinalBM) -> dict[str, Any]:
     machine = model.machines[0]
     sizes = [side.n_hidden if side else 0 for side in machine.sides]
     edges = [side.links.n_edges if side else 0 for side in machine.sides]
+    presence = model._state.presence
     return {
         "model": f"OrdinalBM, {machine.features.kind} features, {told.sides}",
         "machines": f"{len(model.machines)}, averaged" if len(model.machines) > 1 else "one",
         "hidden units": f"{sizes[0]} per user, {sizes[1]} per item",
         "links": f"{edges[0]:,} between items, {edges[1]:,} between users",
+        "presence": (
+            f"learnt, with links between {counted(len(presence.linked), 'item')}"
+            if presence
+            else "not learnt"
+        ),
         "settings": shlex.join(options_for(model.get_params())) or "the defaults",
     }
 

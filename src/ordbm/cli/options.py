@@ -200,6 +200,31 @@ class ModelOptions:
             help="Co-rated pairs that finding links may visit; beyond, it is refused.", metavar="X"
         ),
     ] = None
+    presence: Annotated[
+        bool | None,
+        machine(
+            "--presence/--no-presence",
+            help="Learn also which items get rated, for lists; predicted ratings stay the same.",
+            metavar="",
+            unless_told="presence",
+        ),
+    ] = None
+    presence_precision: Annotated[
+        float | None,
+        machine(
+            help="Of the prior of presence links; larger draws them to zero.",
+            metavar="X",
+            unless_told="8 times the cube root of the number of users",
+        ),
+    ] = None
+    presence_budget: Annotated[
+        float | None,
+        machine(
+            help="Ratings times items that one pass over presence may look at; beyond, items are "
+            "sampled.",
+            metavar="X",
+        ),
+    ] = None
     learner: Annotated[
         str | None,
         learning(
@@ -255,7 +280,8 @@ class ModelOptions:
     def given(self) -> list[str]:
         """The names of the options that were given."""
         names = [one.name for one in fields(self) if getattr(self, one.name) != one.default]
-        return [f"--{name.rstrip('_').replace('_', '-')}" for name in names]
+        no = {name: "no-" if getattr(self, name) is False else "" for name in names}
+        return [f"--{no[name]}{name.rstrip('_').replace('_', '-')}" for name in names]
 
     def model(self) -> ordbm.OrdinalBM:
         """A new machine with these settings."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 WIDTH_IN_FILES = 160  # a table in a pipe or file has no terminal to fit into
 BAR_WIDTH = 30
+BEFORE_EPOCHS = {"links": "finding links", "presence": "learning which items get rated"}
 
 
 def stdout() -> Console:
@@ -123,7 +124,7 @@ def plain(value: Any) -> Any:
 
 
 class LearningBar:
-    """A callback for `fit` that shows links, epochs and the time left."""
+    """A callback for `fit` that shows links, presence, epochs and the time left."""
 
     def __init__(self, bar: progress.Progress, task: progress.TaskID) -> None:
         self._bar, self._task = bar, task
@@ -137,12 +138,11 @@ class LearningBar:
         self._show(record.epoch, record.epochs, record.epoch)
 
     def on_progress(self, done: Progress) -> None:
-        if done.phase == "links":
-            self._bar.update(
-                self._task, completed=done.share, total=1, state="finding links", left=""
-            )
-        else:
+        if done.phase == "learning":
             self._show(done.epoch, done.epochs, done.epoch - 1 + done.share)
+        else:
+            state = BEFORE_EPOCHS[done.phase]
+            self._bar.update(self._task, completed=done.share, total=1, state=state, left="")
 
     def _show(self, epoch: int, epochs: int, completed: float) -> None:
         state = f"epoch {epoch} of {epochs}{self._loss}"

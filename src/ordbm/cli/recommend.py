@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
@@ -13,19 +13,27 @@ from ordbm.cli.inputs import (
     ModelFile,
     id_of,
     item_of,
-    items_of,
     model_of,
     rated_of,
     titles_of,
     users_of,
 )
+from ordbm.cli.lists import (
+    candidates_asked_for,
+    excluded,
+    filtered_out,
+    has_presence,
+    score_asked_for,
+)
 from ordbm.cli.options import Json
-from ordbm.cli.output import distribution_bars, print_json, stdout, table
+from ordbm.cli.output import distribution_bars, print_json, stderr, stdout, table
 
 if TYPE_CHECKING:
     from ordbm.explanation import Explanation
+    from ordbm.prediction import Recommendation
 
 REASONS = 3  # beside each item of a list
+SHOWN_SCORES = ("energy", "gain")  # others are in the table already, or say little by themselves
 
 User = Annotated[str | None, Option(help="A user the model has learnt from.", metavar="ID")]
 Rated = Annotated[
@@ -52,32 +60,76 @@ def recommend(
     rated: Rated = None,
     n: Annotated[int, Option("-n", help="How many items.", metavar="N")] = 10,
     by: Annotated[
-        str,
+        str | None,
         Option(
-            help="The expected rating, or the expected decrease of energy, which also lists what "
-            "somebody surely dislikes.",
-            metavar="mean|energy",
+            help="How likely an item is to be rated high, or to be rated at all; the expected gain "
+            "of its rating, decrease of energy, or rating. [default: liked; mean without presence]",
+            metavar="liked|rated|gain|energy|mean",
         ),
-    ] = "mean",
+    ] = None,
+    at_least: Annotated[
+        str | None,
+        Option(
+            help="What is rated so high is liked. [default: three quarters up the scale]",
+            metavar="RATING",
+        ),
+    ] = None,
+    long_tail: Annotated[
+        float | None,
+        Option(
+            help="Favour what is less known: the score less so many times the log of an item's "
+            "number of ratings.",
+            metavar="STRENGTH",
+        ),
+    ] = None,
+    diversity: Annotated[
+        float,
+        Option(help="From 0 to 1: how much unlike each other items should be.", metavar="SHARE"),
+    ] = 0.0,
     candidates: Annotated[
         str,
         Option(
-            help="All items, those that similar users rated, or a file with an item id per line.",
-            metavar="all|similar_users|FILE",
+            help="All items, those that similar users rated, those linked to what the user rated, "
+            "or a file with an item id per line.",
+            metavar="all|similar_users|linked|FILE",
         ),
     ] = "all",
+    exclude: Annotated[
+        list[str] | None,
+        Option(
+            help="An item to leave out, or a file with an item id per line; repeatable.",
+            metavar="ID|FILE",
+        ),
+    ] = None,
+    items: Annotated[
+        str | None,
+        Option(
+            help="Columns of items for --where: a csv or tsv with a header, or movielens-small.",
+            metavar="FILE",
+        ),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        Option(
+            help="List only items with this value, alone or one of several with | between, as "
+            "genres=Comedy; repeatable, and then all must hold.",
+            metavar="COLUMN=VALUE",
+        ),
+    ] = None,
     titles: Titles = None,
     explain: Annotated[
-        bool, Option("--explain", help="Say what moved each prediction most.", metavar="")
+        bool, Option("--explain", help="Say why each item is there.", metavar="")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """List the best items for a known user, or for somebody new without any retraining.
 
-    Items already rated are left out.
+    Items already rated are left out. Unless told otherwise, a list has what somebody is most likely
+    to come across and to rate high.
 
     Examples: `ordbm recommend model.ordbm --user 42` ·
-    `ordbm recommend model.ordbm --rated 318=5 --rated 356=2.5 --titles movies.csv`
+    `ordbm recommend model.ordbm --rated 318=5 --rated 356=2.5 --titles movies.csv` ·
+    `ordbm recommend model.ordbm --user 42 --items movies.csv --where genres=Comedy`
     """
     if (user is None) == (not rated):
         raise ordbm.errors.SettingsError(
@@ -86,10 +138,13 @@ def recommend(
     model = model_of(file)
     names = titles_of(titles, model)
     whom = _whom(model, user, rated, names)
+    way = score_asked_for(model, by, at_least, long_tail)
     lines = model.recommend(
         n=n,
-        by=by,  # type: ignore[arg-type]
-        candidates=_candidates(candidates, model),
+        by=way,
+        candidates=candidates_asked_for(candidates, model, user is not None),
+        exclude=excluded(exclude or [], model, names) + filtered_out(items, where or [], model),
+        diversity=diversity,
         **whom,
     )
     reasons: list[Any] = [
@@ -108,20 +163,33 @@ def recommend(
             }
         )
         return
+    if n and not lines:
+        stderr().print("no item is left to list: allow more candidates, or exclude fewer")
     columns = ["item", *(["title"] if names else []), "predicted", "confidence"]
     rows = [
         [str(line.item), *([names.get(line.item, "")] if names else []), line.mean, line.confidence]
         for line in lines
     ]
-    if by == "energy":
-        columns.append("energy")
+    if has_presence(model):
+        columns.append("P(rated)")
+        rows = [[*row, f"{line.rated:8.1%}"] for row, line in zip(rows, lines, strict=True)]
+    if way in SHOWN_SCORES:
+        columns.append(way)
         rows = [[*row, line.score] for row, line in zip(rows, lines, strict=True)]
     out = stdout()
     out.print(table(columns, rows))
-    for reason in reasons:
+    for line, reason in zip(lines, reasons, strict=True):
         if reason:
             out.print(str(reason), markup=False)
+            if line.because:
+                out.print(_because(line, names or {}), markup=False)
             out.print()
+
+
+def _because(line: Recommendation, titles: Mapping[Any, str]) -> str:
+    """The items that make it likely to be rated, with what each adds to the log-odds."""
+    parts = [f"{titles.get(item, item)} ({added:+.2f})" for item, added in line.because]
+    return f"P(rated) = {line.rated:.1%}, because you rated: {', '.join(parts)}"
 
 
 @app.command()
@@ -171,15 +239,3 @@ def _whom(
     if user is not None:
         return {"user": id_of(user, users_of(model), "user")}
     return {"ratings": rated_of(rated or [], model, names)}
-
-
-def _candidates(text: str, model: Any) -> Any:
-    if text.replace("-", "_") in ("all", "similar_users"):
-        return text.replace("-", "_")
-    path = Path(text)
-    if not path.exists():
-        raise ordbm.errors.SettingsError(
-            f"--candidates {text}: use all, similar_users or a file with an item id per line"
-        )
-    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
-    return [id_of(line.strip(), items_of(model), "item") for line in lines if line.strip()]

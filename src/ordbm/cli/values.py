@@ -95,6 +95,8 @@ def options_for(arguments: Mapping[str, Any]) -> list[str]:
             for field in fields(value):
                 if getattr(value, field.name) != getattr(LEARNERS[base], field.name):
                     found += ["--set", f"{field.name}={getattr(value, field.name)}"]
+        elif isinstance(value, bool):
+            found.append(f"--{'' if value else 'no-'}{name.replace('_', '-')}")
         elif value is not None and (name, value) != ("preset", "default"):
             text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
             found += [f"--{name.replace('_', '-')}", text]

@@ -13,14 +13,12 @@ from numpy.typing import NDArray
 from ordbm.errors import RatingsError, SettingsError
 from ordbm.evaluation.models import RankingModel, check_method
 from ordbm.metrics.ranking import half_life_sums, ndcg, precision, recall, reciprocal_rank
-from ordbm.ratings import Ratings, Scale
-from ordbm.scale import RatingScale, finite_numbers
+from ordbm.ratings import Ratings
 from ordbm.settings import check_count
 
 Numbers = NDArray[np.float64]
 
 USERS_AT_ONCE = 5_000
-RELEVANT_SHARE = 0.75  # of the way up the scale: 4 of 1 to 5, and of half stars
 
 
 class Lists(NamedTuple):
@@ -42,27 +40,6 @@ def list_lengths(lists: Any) -> list[int]:
     for length in lengths:
         check_count("lists", length, least=1)
     return sorted({int(length) for length in lengths})
-
-
-def least_relevant(scale: Scale, relevant: Any) -> float:
-    """The least rating that counts as relevant, as a number on the scale.
-
-    If not said: three quarters of the way up the levels (4 of 1 to 5, 4 of half stars, 8 of 0 to
-    10, the upper of two), and the mean of a continuous scale.
-    """
-    if relevant is None:
-        if not isinstance(scale, RatingScale):
-            return scale.mean
-        low, high = scale.values[[0, -1]]
-        return float(low + RELEVANT_SHARE * (high - low))
-    if isinstance(scale, RatingScale) and scale.labels:
-        if relevant not in scale.labels:
-            raise SettingsError(f"relevant={relevant!r}: use one of {', '.join(scale.labels)}")
-        return float(scale.values[scale.labels.index(relevant)])
-    try:
-        return float(finite_numbers([relevant])[0])
-    except RatingsError:
-        raise SettingsError(f"relevant={relevant!r}: must be a rating, as in relevant=4") from None
 
 
 def recommended(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.errors import RatingsError
-from ordbm.evaluation.lists import Lists, least_relevant, list_lengths, ranking_sums, recommended
+from ordbm.evaluation.lists import Lists, list_lengths, ranking_sums, recommended
 from ordbm.evaluation.models import RatingModel, check_method, known, name_of
 from ordbm.evaluation.ratings import RatingSums, rating_sums
 from ordbm.evaluation.results import CrossValidation, Evaluation, resampled_scores, score_of
@@ -19,6 +19,7 @@ from ordbm.learning.loop import Callback
 from ordbm.metrics.bootstrap import RESAMPLES, interval
 from ordbm.metrics.calibration import calibration_error
 from ordbm.ratings import Ratings
+from ordbm.scores import least_relevant
 from ordbm.settings import check_count
 from ordbm.split import hold_out, k_fold
 

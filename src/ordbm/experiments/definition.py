@@ -120,6 +120,7 @@ class Experiment:
         if model == "machine":
             settings |= {"hidden": hidden, **{name: told[name] for name in MACHINE_SETTINGS}}
             settings["members"] = 1  # the paper's machines are one each
+            settings["presence"] = told.get("presence", False)  # for lists alone
         elif model == "svd":
             settings |= {"rank": hidden, **{name: told[name] for name in ("epochs", "biases")}}
         return Run(

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_expit
 
 from ordbm.machine import Array
 from ordbm.metrics.ranking import half_life_utility, precision, recall
 from ordbm.prediction import level_values
+from ordbm.presence import PresenceEvidence
 from ordbm.ranking import SIMILAR_USERS, USERS_AT_ONCE, By, Catalogue, best, similar_rows
-from ordbm.ratings import Ratings
+from ordbm.ratings import Ratings, Scale
+from ordbm.scores import least_relevant
 
 Counts = NDArray[np.uint16]
 Hits = NDArray[np.bool_]
@@ -46,6 +49,26 @@ def machine_score(catalogue: Catalogue, order: str, values: Array | None) -> Sco
     """What a machine ranks by, larger first, as a function of users."""
     by, sign = ORDERS[order]
     return lambda users: sign * catalogue.scores(users, by, values)
+
+
+def presence_scores(
+    catalogue: Catalogue, presence: PresenceEvidence | None, scale: Scale
+) -> dict[str, Score]:
+    """What a machine ranks by that has learnt which items get rated; nothing without that.
+
+    By how likely an item is to be rated, and to be rated three quarters up the scale or higher.
+    """
+    if presence is None:
+        return {}
+    values = level_values(scale)
+    assert values is not None
+    liked = values >= least_relevant(scale, None)
+
+    def log_liked(users: NDArray[np.int32]) -> Array:
+        proba = catalogue.scores(users, "mean", liked)  # the mean of an indicator
+        return log_expit(presence.log_odds(users)) + np.log(np.maximum(proba, 1e-12))
+
+    return {"rated": presence.log_odds, "liked": log_liked}
 
 
 def popularity_score(counts: Counts, seed: int) -> Score:

@@ -18,6 +18,7 @@ from ordbm.experiments.lists import (
     machine_score,
     named_scores,
     popularity_score,
+    presence_scores,
 )
 from ordbm.experiments.memory import forget_peak, peak_bytes
 from ordbm.experiments.models import OpenMachine, OpenSVD
@@ -110,8 +111,10 @@ class Measure:
         return {"epochs": epochs, "kept_epoch": kept, "seconds": seconds}
 
     def _ranked(self, model: OpenMachine) -> dict[str, dict[str, list[float]]]:
-        catalogue, values = Catalogue(model.evidence[0]), level_values(self.split.test.scale)
-        return {order: self._listed(machine_score(catalogue, order, values)) for order in ORDERS}
+        catalogue, scale = Catalogue(model.evidence[0]), self.split.test.scale
+        scores = {order: machine_score(catalogue, order, level_values(scale)) for order in ORDERS}
+        scores |= presence_scores(catalogue, model.presence_evidence, scale)
+        return {order: self._listed(score) for order, score in scores.items()}
 
     def _counted(self, seed: int) -> Found:
         assert self.counts is not None

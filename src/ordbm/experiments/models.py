@@ -19,6 +19,7 @@ from ordbm.inference.evidence import Method
 from ordbm.machine import Machine, Orientations
 from ordbm.metrics.ratings import losses
 from ordbm.parallel import thread_count
+from ordbm.presence import PresenceEvidence
 from ordbm.ratings import Ratings
 from ordbm.scale import RatingScale
 from ordbm.settings import Settings
@@ -49,6 +50,11 @@ class OpenMachine(OrdinalBM):
             thread_count(self.settings.threads),
         )
         return machines
+
+    @property
+    def presence_evidence(self) -> PresenceEvidence | None:
+        """What it knows of which items get rated; None if it was not to learn that."""
+        return self._state.presence_evidence
 
     def scores(self, test: Ratings, method: Method) -> dict[str, float]:
         """Scores on ratings that it does not learn from, by its parameters of this moment."""

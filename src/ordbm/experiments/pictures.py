@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 GREEN, PURPLE = "#009E73", "#CC79A7"  # two more of Okabe and Ito's
 COLOURS = (GREY, BLUE, ORANGE, GREEN, PURPLE)
-STYLES = {"energy as printed": ":", "mean": "--"}
+STYLES = {"energy as printed": ":", "mean": "--", "rated": ".-", "liked": "-."}
 LISTED = {"precision": "precision", "recall": "recall", "utility": "half-life utility, %"}
 
 Groups = Mapping[tuple[str, str, int], Sequence[Row]]  # (machine, learner, hidden) to seeds
@@ -90,8 +90,9 @@ def draw_lists(groups: Groups, experiment: Experiment, learner: str) -> Axes:
     axes = panels(len(LISTED), (3.4, 3.2))
     for ax, (score, name) in zip(axes, LISTED.items(), strict=True):
         for number, ((machine, _, _), rows) in enumerate(_of_learner(groups, learner).items()):
-            for order in rows[0]["lists"]:
-                by_length = zip(*(row["lists"][order][score] for row in rows), strict=True)
+            for order in orders_of(rows):
+                listed = [row["lists"][order][score] for row in rows if order in row["lists"]]
+                by_length = zip(*listed, strict=True)
                 values = [estimate(one) for one in by_length]
                 label = machine if order == "popularity" else f"{machine}, by {order}"
                 line = COLOURS[number], STYLES.get(order, "-")
@@ -100,6 +101,11 @@ def draw_lists(groups: Groups, experiment: Experiment, learner: str) -> Axes:
         ax.set_ylim(bottom=0)
     _name_lines(axes[-1])
     return axes[0]
+
+
+def orders_of(rows: Sequence[Row]) -> list[str]:
+    """What lists were ranked by, in any of the rows: earlier ones may have had fewer orders."""
+    return list(dict.fromkeys(order for row in rows for order in row["lists"]))
 
 
 def panels(n: int, size: tuple[float, float] = (5.2, 3.6), **shared: Any) -> list[Axes]:

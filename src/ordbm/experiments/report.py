@@ -24,6 +24,7 @@ from ordbm.experiments.pictures import (
     draw_lists,
     draw_sizes,
     draw_table,
+    orders_of,
 )
 from ordbm.experiments.results import Row, rows_of
 
@@ -194,7 +195,7 @@ def _lists(experiment: Experiment, groups: Groups) -> Table:
         [f"{machine}, {_by(order)}{_learner(learner)}"]
         + [_mean(own, f"{order} {name}@{length}") for name, length in shown]
         for (machine, learner, _), own in groups.items()
-        for order in own[0]["lists"]
+        for order in orders_of(own)
     ]
     return Table(["lists", *(f"{name} at {length}" for name, length in shown)], rows)
 

@@ -79,3 +79,70 @@ def expectations(begin, end, potential, reward, room, out):
         row = out[u]
         for i in range(size):
             row[i] = gained[i] / total[i]
+
+
+@njit(**KERNEL)
+def add_probabilities(
+    begin, end, users, items, ratings, level_bias, user_side, item_side, pair, where, row, out
+):
+    """out[p, c, s] += Q(s) of user p's c-th item, which the user has not rated; none if below zero.
+
+    `user_side` is (hidden means of these users, bias, coupling, links, link weights), `item_side`
+    (bias, coupling, hidden means of all items); what is not there is empty. `where` has -1 for
+    every item, before and after; `row` is room for n numbers.
+    """
+    hidden, bias, coupling, links, link_weight = user_side
+    own_bias, own_coupling, item_hidden = item_side
+    n = out.shape[2]
+    linked = link_weight.size > 0
+    for p in range(begin, end):
+        u = users[p]
+        if linked:
+            for position in range(ratings.start[u], ratings.start[u + 1]):
+                where[ratings.column[position]] = position
+        for c in range(items.shape[1]):
+            i = items[p, c]
+            if i < 0:
+                continue
+            for s in range(n):
+                total = level_bias[s]
+                if bias.size:
+                    total += bias[i, s]
+                if own_bias.size:
+                    total += own_bias[u, s]
+                if hidden.size:
+                    theirs = hidden[p]
+                    weight = coupling[i, s]
+                    part = total * 0
+                    for k in range(theirs.size):
+                        part += theirs[k] * weight[k]
+                    total += part
+                if item_hidden.size:
+                    theirs = item_hidden[i]
+                    weight = own_coupling[u, s]
+                    part = total * 0
+                    for k in range(theirs.size):
+                        part += theirs[k] * weight[k]
+                    total += part
+                row[s] = total
+            if linked:
+                for place in range(links.start[i], links.start[i + 1]):
+                    position = where[links.neighbour[place]]
+                    if position >= 0:
+                        level = ratings.level[position]
+                        for b in range(pair.shape[0]):
+                            w = link_weight[links.edge[place], b]
+                            for s in range(n):
+                                row[s] += w * pair[b, s, level]
+            highest = row[0]
+            for s in range(1, n):
+                highest = max(highest, row[s])
+            total = highest * 0
+            for s in range(n):
+                row[s] = fast_exp(row[s] - highest)
+                total += row[s]
+            for s in range(n):
+                out[p, c, s] += row[s] / total
+        if linked:
+            for position in range(ratings.start[u], ratings.start[u + 1]):
+                where[ratings.column[position]] = -1

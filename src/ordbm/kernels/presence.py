@@ -1,0 +1,107 @@
+"""Log-odds of being rated for whole rows of items, and the gradient of their pseudo-likelihood.
+
+Rows of users are dense over the linked items: the inner loops run along them and fill vectors.
+`start` and `column` are the ratings of the linked items, by user.
+"""
+
+from numba import njit
+
+from ordbm.kernels.numerics import fast_exp, fast_log
+from ordbm.kernels.options import KERNEL
+
+
+@njit(**KERNEL)
+def log_odds(begin, end, users, start, column, gain, weight, bias, user_bias, out):
+    """out[p, i] = user bias + item bias + gain times the weights towards i of what p's user rated.
+
+    `weight` is (items rated, items asked for); four of its rows are added at a time.
+    """
+    size = out.shape[1]
+    for place in range(begin, end):
+        u = users[place]
+        row = out[place]
+        for i in range(size):
+            row[i] = 0
+        position = start[u]
+        last = start[u + 1]
+        while position + 4 <= last:
+            a = weight[column[position]]
+            b = weight[column[position + 1]]
+            c = weight[column[position + 2]]
+            d = weight[column[position + 3]]
+            for i in range(size):
+                row[i] += (a[i] + b[i]) + (c[i] + d[i])
+            position += 4
+        while position < last:
+            a = weight[column[position]]
+            for i in range(size):
+                row[i] += a[i]
+            position += 1
+        scale = gain[u]
+        own = user_bias[u]
+        for i in range(size):
+            row[i] = row[i] * scale + (bias[i] + own)
+
+
+@njit(**KERNEL)
+def residuals(begin, end, first, start, column, where, times, odds, loss, slope):
+    """Log-odds become times (P(rated) - rated); loss and slope are each user's own.
+
+    Row p of `odds` is user first + p. An item stands for `times` of itself; `where` is its place
+    among those asked for, or -1.
+    """
+    size = odds.shape[1]
+    none = odds.dtype.type(0)  # other zeros and ones would make all of it double precision
+    one = odds.dtype.type(1)
+    for place in range(begin, end):
+        row = odds[place]
+        total = 0.0
+        for position in range(start[first + place], start[first + place + 1]):
+            i = where[column[position]]
+            if i >= 0:
+                total -= times[i] * row[i]
+        part = none
+        for i in range(size):
+            z = row[i]
+            e = fast_exp(-abs(z))
+            part += times[i] * (max(z, none) + fast_log(one + e))
+            row[i] = times[i] * ((one if z >= none else e) / (one + e))
+        for position in range(start[first + place], start[first + place + 1]):
+            i = where[column[position]]
+            if i >= 0:
+                row[i] -= times[i]
+        pull = 0.0
+        for i in range(size):
+            pull += row[i]
+        loss[first + place] = total + part
+        slope[first + place] = pull
+
+
+@njit(**KERNEL)
+def add_link_gradient(begin, end, first, last, start, user, gain, columns, residual, room, out):
+    """out[j, columns] += the residuals, times gain, of the users first to last who rated item j.
+
+    `start` and `user` are the ratings by item. Each thread owns the rows begin to end of `out`.
+    """
+    size = residual.shape[1]
+    for j in range(begin, end):
+        low = start[j]
+        high = start[j + 1]
+        while low < high:  # where the users from `first` on begin
+            middle = (low + high) // 2
+            if user[middle] < first:
+                low = middle + 1
+            else:
+                high = middle
+        for i in range(size):
+            room[i] = 0
+        for position in range(low, start[j + 1]):
+            u = user[position]
+            if u >= last:
+                break
+            scale = gain[u]
+            row = residual[u - first]
+            for i in range(size):
+                room[i] += scale * row[i]
+        for i in range(size):
+            out[j, columns[i]] += room[i]

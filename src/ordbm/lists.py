@@ -1,0 +1,200 @@
+"""Lists of items for people: what a fitted model ranks, by which score, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordbm.errors import SettingsError
+from ordbm.fitted import Fitted, Ranked, rows_or_prior
+from ordbm.inference.distribution import LevelDistribution, RatingDistribution
+from ordbm.inference.evidence import Evidence
+from ordbm.prediction import Codes, Mask, Recommendation, level_values, recommendations
+from ordbm.presence import PresenceEvidence
+from ordbm.ranking import By, Catalogue, best, top
+from ordbm.scale import RatingScale
+from ordbm.scores import Facts, MeanRating, Score, score_of
+
+SHORTLIST = 10  # times as many items as a list has are looked at closely
+LEAST_SHORTLIST = 1000  # for one person
+MACHINES = 2  # whose ratings order the lists of everybody; more hardly change them
+REASONS = 3  # of the person's items beside each listed one
+
+
+class Person(NamedTuple):
+    """Whom a list is for: a code in evidence about all users, or about somebody new."""
+
+    code: int
+    evidence: tuple[Evidence, ...]
+    presence: PresenceEvidence | None
+
+
+def way_of(by: str | Score | None, has_presence: bool) -> By | Score:
+    """What to rank by: a score, or one of the two orders that need no presence."""
+    if by is None:
+        by = "liked" if has_presence else "energy"
+    if by == "energy":
+        return "energy"
+    score = score_of(by)
+    if isinstance(score, MeanRating):
+        return "mean"
+    if not has_presence:
+        raise SettingsError(
+            f"by={by!r} needs a model that has learnt which items get rated: "
+            "OrdinalBM(presence=True)"
+        )
+    return score
+
+
+def person_list(
+    state: Fitted,
+    person: Person,
+    n: int,
+    by: str | Score | None,
+    allowed: Mask,
+    diversity: Any = 0.0,
+) -> list[Recommendation]:
+    """The n best of the allowed items that the person has not rated, best first."""
+    if not isinstance(diversity, Real) or not 0 <= float(diversity) <= 1:
+        raise SettingsError(f"diversity={diversity!r}: must be from 0 to 1")
+    diversity = float(diversity)
+    way = way_of(by, person.presence is not None)
+    one = np.array([person.code], np.int32)
+    most = len(state.items) if diversity or way != "energy" else n
+    if isinstance(way, Score):
+        assert person.presence is not None
+        seen = person.presence.by_user
+        popularity = np.diff(state.ratings.by_item.start)
+        odds = person.presence.log_odds(one)
+        first = np.where(allowed, way.first(odds, popularity), -np.inf)
+        first[0, seen.column[seen.start[person.code] : seen.start[person.code + 1]]] = -np.inf
+        items = best(first, max(LEAST_SHORTLIST, SHORTLIST * n))[0]
+        items = items[np.isfinite(first[0, items])]
+    else:
+        catalogues = tuple(map(Catalogue, person.evidence))
+        values = level_values(state.scale)
+        _, items, score = next(top(catalogues, one, most, way, values, allowed))
+    # For one person many items can be rated exactly.
+    users = np.full(len(items), person.code, np.int32)
+    rating = state.predicted(person.evidence, users, items.astype(np.int32))
+    if isinstance(way, Score):
+        score = way.of(Facts(rating, odds[0, items], popularity[items]))
+    elif way == "mean":
+        score = rating.mean()
+    order = np.argsort(-score, kind="stable")
+    if diversity:
+        order = order[: SHORTLIST * n]
+        order = order[_diverse(score[order], _directions(state, items[order]), n, diversity)]
+    lines = recommendations(state.items, items, score, rating)
+    lines = [lines[place] for place in order[:n]]
+    if person.presence is None:
+        return lines
+    proba = 1 / (1 + np.exp(-person.presence.log_odds(one)[0].astype(np.float64)))
+    return [
+        line._replace(
+            rated=float(proba[items[place]]),
+            because=tuple(
+                (state.items[item], added)
+                for item, added in person.presence.reasons(person.code, int(items[place]), REASONS)
+            ),
+        )
+        for line, place in zip(lines, order, strict=False)
+    ]
+
+
+def all_lists(state: Fitted, users: Codes, n: int, by: str | Score | None) -> Iterator[Ranked]:
+    """(user, items, scores), best first, for each of the users, a block of them at a time."""
+    way = way_of(by, state.presence is not None)
+    if isinstance(way, Score):
+        return _by_score(state, users, n, way)
+    values = level_values(state.scale)
+    most = SHORTLIST * n if way == "mean" else n
+    ranked = top(state.catalogues, users, most, way, values, state.rated_items)
+    return state.by_exact_mean(ranked, n) if way == "mean" else ranked
+
+
+def _by_score(state: Fitted, users: Codes, n: int, score: Score) -> Iterator[Ranked]:
+    """Presence chooses a shortlist; mean-field ratings settle the order of these."""
+    evidence = state.presence_evidence
+    assert evidence is not None
+    by_user = state.ratings.by_user
+    popularity = np.diff(state.ratings.by_item.start)
+    hidden = np.flatnonzero(~state.rated_items)
+    most = SHORTLIST * n if score.needs_rating else n
+    size = evidence.users_at_once
+    for begin in range(0, len(users), size):
+        block = users[begin : begin + size]
+        odds = evidence.log_odds(block)
+        first = score.first(odds, popularity)  # may be the log-odds themselves
+        first[:, hidden] = -np.inf
+        for row, user in enumerate(block):
+            first[row, by_user.column[by_user.start[user] : by_user.start[user + 1]]] = -np.inf
+        short = best(first, most)
+        short[~np.isfinite(np.take_along_axis(first, short, axis=1))] = -1
+        place, column = np.nonzero(short >= 0)
+        items = short[place, column]
+        found = odds[place, items]
+        if score.needs_rating:
+            rating = _mean_field(state, block, short)
+            found = score.of(Facts(rating, found, popularity[items]))
+        value = np.full(short.shape, -np.inf)
+        value[place, column] = found
+        order = np.argsort(-value, axis=1, kind="stable")[:, :n]
+        short = np.take_along_axis(short, order, axis=1)
+        value = np.take_along_axis(value, order, axis=1)
+        length = (short >= 0).sum(axis=1)
+        for user, count, listed, worth in zip(block, length, short, value, strict=True):
+            yield int(user), listed[:count], worth[:count]
+
+
+def _mean_field(state: Fitted, users: Codes, items: NDArray[Any]) -> RatingDistribution:
+    """The ratings that users (U,) would give items (U, m), but for items below zero."""
+    place, column = np.nonzero(items >= 0)
+    catalogues = state.catalogues[:MACHINES]
+    if not all(one.is_quick for one in catalogues):
+        pairs = users[place], items[place, column].astype(np.int32)
+        return state.predicted(state.evidence[:MACHINES], *pairs, "mean_field")
+    assert isinstance(state.scale, RatingScale)
+    proba = np.zeros((*items.shape, len(state.scale.values)), state.machines[0].dtype)
+    for one in catalogues:
+        one.add_probabilities(users, items, proba)
+    proba /= len(catalogues)
+    return LevelDistribution(state.scale, proba[place, column])
+
+
+def _directions(state: Fitted, items: NDArray[Any]) -> NDArray[Any]:
+    """Hidden representations of items, centred, of length one: (items, hidden units)."""
+    user_side, item_side = state.machines[0].sides
+    if item_side is not None and item_side.n_hidden:
+        factors = rows_or_prior(state.evidence, 1, None)
+    else:  # items have no hidden units of their own: their couplings to those of users
+        assert user_side is not None
+        factors = user_side.parameters.coupling.reshape(len(state.items), -1)
+    centred = factors[items] - factors.mean(axis=0)
+    length = np.linalg.norm(centred, axis=1, keepdims=True)
+    return centred / np.maximum(length, 1e-12)
+
+
+def _diverse(
+    score: NDArray[Any], direction: NDArray[Any], n: int, diversity: float
+) -> NDArray[np.int64]:
+    """Places by maximal marginal relevance: good, and unlike what is listed before.
+
+    Scores run from 0 to 1 here; likeness is the cosine with the nearest item listed so far.
+    """
+    low, high = score.min(initial=np.inf), score.max(initial=-np.inf)
+    worth = (score - low) / max(high - low, 1e-12)
+    nearest = np.zeros(len(score))
+    chosen: list[int] = []
+    left = np.ones(len(score), bool)
+    while left.any() and len(chosen) < n:
+        value = np.where(left, (1 - diversity) * worth - diversity * nearest, -np.inf)
+        chosen.append(int(value.argmax()))
+        left[chosen[-1]] = False
+        likeness = direction @ direction[chosen[-1]]
+        nearest = np.maximum(nearest, likeness) if len(chosen) > 1 else likeness
+    return np.array(chosen, np.int64)
