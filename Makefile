@@ -1,6 +1,6 @@
 # Every target sets up what it needs; all it takes is a Python >= 3.11 with venv.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format docs bench peers constraints clean
+.PHONY: help demo test test-all lint format docs bench peers ranking scaling trials presence constraints clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -42,6 +42,18 @@ bench: $(VENV)/.dev  ## Measure speed and memory
 
 peers: $(VENV)/.dev  ## Measure accuracy beside other libraries (ARGS="--data filmtrust --models ours")
 	PYTHON=$(BIN)/python benchmarks/accuracy $(ARGS)
+
+ranking: $(VENV)/.dev  ## Measure whole-catalogue lists beside other rankers (ARGS="--data filmtrust")
+	PYTHON=$(BIN)/python benchmarks/ranking $(ARGS)
+
+scaling: $(VENV)/.dev  ## Measure time and memory by the number of ratings (ARGS="--sizes 1,2")
+	PYTHON=$(BIN)/python benchmarks/scaling $(ARGS)
+
+trials: $(VENV)/.dev  ## Try settings on validation ratings (ARGS="--data filmtrust --plan")
+	PYTHON=$(BIN)/python benchmarks/trials $(ARGS)
+
+presence: $(VENV)/.dev  ## Measure what presence gives and costs (ARGS="--only reliability")
+	PYTHON=$(BIN)/python benchmarks/presence $(ARGS)
 
 constraints: $(VENV)/.dev  ## Pin what is installed now as what is tested with
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt

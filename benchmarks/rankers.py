@@ -25,7 +25,12 @@ def implicit(algorithm: str, **settings: Any) -> Model:
 
 
 RANKERS: dict[str, Model] = {
-    OURS: Model("rank_ordbm.py", OURS, {"default": {}, "mean": {"by": "mean"}}),
+    # One machine, learnt once for each split, listed by several scores.
+    OURS: Model(
+        "rank_ordbm.py",
+        OURS,
+        {"default": {}, **{score: {"by": score} for score in ("rated", "mean", "energy")}},
+    ),
     "popularity": ranker("rank_popularity.py", OURS),
     "item-knn-cosine": implicit("CosineRecommender", K=[10, 20, 50, 100, 200, 500]),
     "item-knn-bm25": implicit(

@@ -7,6 +7,9 @@ to try on the validation ratings, then one for the best by each measure of `TUNE
 training ratings. A finished run is a row of `benchmarks/results/ranking.jsonl`; starting again goes
 on with those that are missing, and `--again ours` does some afresh. `ranking.md` is written from
 the rows after each run.
+
+ordbm's settings are scores of one machine: the first of its runs on a split learns it, and the
+others list by it.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import argparse
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -26,6 +30,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from accuracy import FILES, QUIET, RESULTS, chosen, python_of, stored_rows, told
 from data import CACHE, HERE
+from kept import MACHINES
+from models import OURS
 from peers.protocol import combinations
 from provenance import commit, cpu_model
 from rankers import RANKERS
@@ -252,6 +258,8 @@ def main() -> None:
 
     names = [f"{ranker}:{setting}" for ranker in RANKERS for setting in RANKERS[ranker].settings]
     again = chosen(names, arguments.again)
+    if any(name.startswith(f"{OURS}:") for name in again) and not arguments.plan:
+        shutil.rmtree(MACHINES / "ranking", ignore_errors=True)  # also learnt again
     seeds = [int(seed) for seed in arguments.seeds]
     targets = [
         Target(data, seed, *name.split(":"))

@@ -16,6 +16,9 @@ NAMES = {
     "liked.ndcg@10": "nDCG@10, liked",
     "any.half_life_utility": "half-life utility, any",
 }
+# ordbm's list for each measure, by what the measure takes as relevant: what will be liked, which is
+# also the default, and what will be rated.
+MADE_FOR = {"liked.ndcg@10": "default", "any.half_life_utility": "rated"}
 COSTS = ("fit_seconds", "fit_cpu_seconds", "tune_seconds", "list_seconds", "peak_gb")
 
 
@@ -37,6 +40,7 @@ class Summary:
         self.tuned_for = tuned_for
         self.splits = {(row["data"], row["seed"]) for row in rows}
         self.chosen = chosen_text(rows)
+        self.machines = {row["split_sha256"]: row.get("model_sha256") for row in rows}
         n = len(rows)
         self.figures = {
             key: sum(row["figures"][key] for row in rows) / n for key in rows[0]["figures"]
@@ -49,9 +53,13 @@ class Summary:
 
     def told(self, key: str) -> str:
         """A figure with its interval."""
-        digits = 2 if key.endswith("utility") else 4
-        low, high = (number(end, digits) for end in self.intervals[key])
-        return f"{number(self.figures[key], digits)} ({low}–{high})"
+        low, high = (number(end, digits(key)) for end in self.intervals[key])
+        return f"{number(self.figures[key], digits(key))} ({low}–{high})"
+
+
+def digits(key: str) -> int:
+    """How many a figure is shown with."""
+    return 2 if key.endswith("utility") else 4
 
 
 def chosen_text(rows: Sequence[Row]) -> str:
@@ -117,28 +125,32 @@ def label(one: Summary) -> list[str]:
 
 
 def ahead_table(found: dict[str, list[Summary]]) -> str:
-    """ordbm beside the best peer by each measure, of those with the same splits."""
+    """One machine of ordbm, by the list made for each measure, beside the best peer by it."""
+    head = ["data"]
+    for key, setting in MADE_FOR.items():
+        by = "liked" if setting == "default" else setting
+        head += [f"{NAMES[key]}: list by {by}", "best peer", "which", "difference"]
     lines = []
     for name, group in found.items():
-        for ours in (one for one in group if one.ranker == OURS):
-            peers = [one for one in group if one.ranker != OURS and one.splits >= ours.splits]
-            for key in TUNED_FOR if peers else ():
-                best = max(peers, key=lambda one: one.figures[key])
-                gap = ours.figures[key] - best.figures[key]
-                lines.append(
-                    [
-                        name,
-                        NAMES[key],
-                        ours.setting if ours.tuned_for == "–" else " for ".join(label(ours)[1:]),
-                        ours.told(key),
-                        best.told(key),
-                        f"{best.ranker}, {best.setting}",
-                        f"{gap:+.4f}",
-                        "yes" if gap > 0 else "**no**",
-                    ]
-                )
-    head = ["data", "measure", "ordbm's setting", "ordbm", "best peer", "which", "difference"]
-    return table([*head, "ahead"], lines)
+        ours = {one.setting: one for one in group if one.ranker == OURS}
+        if not ours.keys() >= set(MADE_FOR.values()):
+            continue
+        cells = [cell for key in MADE_FOR for cell in beside_peers(ours[MADE_FOR[key]], group, key)]
+        machines = [ours[setting].machines for setting in MADE_FOR.values()]
+        lines.append([name, *cells, "yes" if machines[0] == machines[1] else "**no**"])
+    return table([*head, "one machine"], lines)
+
+
+def beside_peers(ours: Summary, group: Sequence[Summary], key: str) -> list[str]:
+    """ordbm's figure, that of the best peer with the same splits, which, and the difference."""
+    peers = [one for one in group if one.ranker != OURS and one.splits >= ours.splits]
+    if not peers:
+        return [ours.told(key), "–", "–", "–"]
+    best = max(peers, key=lambda one: one.figures[key])
+    gap = f"{ours.figures[key] - best.figures[key]:+.{digits(key)}f}"
+    ahead = gap.startswith("+")
+    which = f"{best.ranker}, {best.setting}"
+    return [ours.told(key), best.told(key), which, gap if ahead else f"**{gap}**"]
 
 
 def main_table(group: Sequence[Summary]) -> str:
@@ -210,7 +222,7 @@ def page(rows: Sequence[Row]) -> str:
     found = summaries(rows)
     if not found:
         return "# Ranking\n\nNo finished runs yet: start `benchmarks/ranking`.\n"
-    loads = [row["load"] for row in rows]
+    loads = [load for row in rows for load in (row["load"], row.get("fit_load", row["load"]))]
     busy = (
         ": other work slowed some runs down, so **times are not to be compared**; lists are not "
         "affected."
@@ -234,13 +246,19 @@ Rankers with the setting "liked" learn from liked training ratings alone, the ot
 pairs that are there or not; a user who liked nothing gets the most popular items. Alternatives were
 tried on a validation part of the training ratings, for each of the two main measures by itself, and
 the best was taught all of the training ratings: a peer may be two differently tuned models here,
-which is in the peers' favour. A star: the choice is at an end of what was tried. ordbm runs as
-`OrdinalBM()` with the settings of its row in `rankers.py`.
+which is in the peers' favour. A star: the choice is at an end of what was tried. ordbm is learnt
+once on each split, as `OrdinalBM()`, and its settings are what the lists are by: "default" by
+"liked", as `recommend_all` does it, the others by the score of their name; the time of that one fit
+stands in each of its rows.
 
-## ordbm beside the best peer
+## One machine of ordbm beside the best peers
 
-The best peer by each measure, over all rankers, settings and tunings: chosen by the test ratings,
-again in the peers' favour. Above zero: ordbm is ahead.
+A row is one trained machine, `OrdinalBM()`, listed by two of its scores: how likely an item is to
+be rated three quarters up the scale or higher, for the measure by liked items, and how likely it is
+to be rated, for the measure by any. "One machine" is yes if the lists were made from the same model
+file on every split (`model_sha256` in the rows). The best peer by each measure is that over all
+rankers, settings and tunings, chosen by the test ratings, again in the peers' favour. A difference
+above zero: ordbm is ahead.
 
 {code_note(rows)}{ahead_table(found)}
 

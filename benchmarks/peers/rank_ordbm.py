@@ -1,42 +1,71 @@
-"""ordbm's lists, with the settings given and everything else as `OrdinalBM()` has it."""
+"""ordbm's lists, with the settings given and everything else as `OrdinalBM()` has it.
+
+One machine is listed by several scores, the setting `by`: it is learnt once and kept.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 import numpy as np
 import rate_ordbm
+from kept import kept
+from protocol import peak_gb
 from rank_protocol import LENGTH, Rank, RatingsPart, run
 
 import ordbm
 
+_fit: dict[str, Any] = {}  # what learning the machine took
+
 
 def fit(ratings: RatingsPart, by: Any = None, **settings: Any) -> Rank:
     """`OrdinalBM(**settings)`, its lists by `by`, or by its own choice."""
+    name = name_of(ratings, settings)
+    model, took = kept(name, settings, lambda: learnt(ratings, settings))
+    _fit.update(took)
+    return lists_of(model, by)
+
+
+def name_of(ratings: RatingsPart, settings: dict[str, Any]) -> str:
+    """A name for the machine that has these settings and learns from these ratings."""
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+    for column in (ratings.user, ratings.item, ratings.level, ratings.values):
+        digest.update(column.tobytes())
+    return f"ranking/{digest.hexdigest()[:16]}"
+
+
+def learnt(ratings: RatingsPart, settings: dict[str, Any]) -> ordbm.OrdinalBM:
+    """The fitted machine."""
     train = ordbm.Ratings(ratings.user, ratings.item, ratings.rating, scale=ratings.values)
-    model = ordbm.OrdinalBM(**settings).fit(train)
-    how = {} if by is None else {"by": by}
+    return rate_ordbm.model_of(settings).fit(train)
+
+
+def lists_of(model: ordbm.OrdinalBM, by: Any) -> Rank:
+    """The machine's lists by a score."""
 
     def rank(seen: RatingsPart, n: int) -> np.ndarray:
         lists = np.full((seen.n_users, n), -1, np.int32)
-        for user, listed in model.recommend_all(n=n, **how).items():
+        for user, listed in model.recommend_all(n=n, by=by).items():
             lists[user, : len(listed)] = [item for item, _ in listed]
         return lists
 
     return rank
 
 
-def warm_up(ratings: RatingsPart, **settings: Any) -> Rank:
+def warm_up(ratings: RatingsPart, by: Any = None, **settings: Any) -> Rank:
     """A small fit and its lists, so that compiling is not timed."""
     some = ratings.select(np.arange(min(rate_ordbm.WARM_UP, len(ratings.user))))
-    rank = fit(some, **settings)
+    rank = lists_of(learnt(some, settings), by)
     rank(some, LENGTH)
     return rank
 
 
 def about(by: Any = None, **settings: Any) -> dict[str, Any]:
-    """All settings in force, and a checksum of the code."""
-    return {**rate_ordbm.about(**settings), "by": by}
+    """All settings in force, and the machine with what its fit took."""
+    peak = max(_fit["peak_gb"], peak_gb())
+    return {**rate_ordbm.about(**settings), "by": by, **_fit, "peak_gb": peak}
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ def run(
 ) -> None:
     """Do what the command line asks for, and write lists, times and versions.
 
-    `about(**settings)` is what else the row should say.
+    `about(**settings)`, asked last, is what else the row should say; it may correct what is here.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("train", type=Path, help="training ratings (.npz)")
@@ -112,7 +112,6 @@ def run(
     settings = dict(arguments.settings)
     least_share = settings.pop("least_share", None)
     ratings = seen if least_share is None else liked(seen, least_share)
-    more = about(**settings) if about is not None else {}
     if warm_up is not None:
         warm_up(ratings, **settings)
     with stopwatch() as fitting:
@@ -133,6 +132,6 @@ def run(
             "python": platform.python_version(),
             **{name: importlib.metadata.version(name) for name in (*packages, "scipy", "numpy")},
         },
-        **more,
+        **(about(**settings) if about is not None else {}),
     }
     np.savez(arguments.out, lists=lists, report=json.dumps(report))
