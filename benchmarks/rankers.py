@@ -29,7 +29,11 @@ RANKERS: dict[str, Model] = {
     OURS: Model(
         "rank_ordbm.py",
         OURS,
-        {"default": {}, **{score: {"by": score} for score in ("rated", "mean", "energy")}},
+        {
+            "default": {},
+            **{score: {"by": score} for score in ("rated", "mean", "energy")},
+            "tuned": {"entropy": [0.0, 0.5, 1.0], "long_tail": [0.0, 0.1, 0.2]},
+        },
     ),
     "popularity": ranker("rank_popularity.py", OURS),
     "item-knn-cosine": implicit("CosineRecommender", K=[10, 20, 50, 100, 200, 500]),

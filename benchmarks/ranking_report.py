@@ -17,8 +17,8 @@ NAMES = {
     "any.half_life_utility": "half-life utility, any",
 }
 # ordbm's list for each measure, by what the measure takes as relevant: what will be liked, which is
-# also the default, and what will be rated.
-MADE_FOR = {"liked.ndcg@10": "default", "any.half_life_utility": "rated"}
+# also the default, and what will be rated, by the score that was best on validation ratings.
+MADE_FOR = {"liked.ndcg@10": "default", "any.half_life_utility": "tuned"}
 COSTS = ("fit_seconds", "fit_cpu_seconds", "tune_seconds", "list_seconds", "peak_gb")
 
 
@@ -132,11 +132,17 @@ def ahead_table(found: dict[str, list[Summary]]) -> str:
         head += [f"{NAMES[key]}: list by {by}", "best peer", "which", "difference"]
     lines = []
     for name, group in found.items():
-        ours = {one.setting: one for one in group if one.ranker == OURS}
-        if not ours.keys() >= set(MADE_FOR.values()):
+        ours = {
+            key: one
+            for one in group
+            for key, setting in MADE_FOR.items()
+            if (one.ranker, one.setting) == (OURS, setting)
+            and one.tuned_for in ("–", "both", NAMES[key])
+        }
+        if ours.keys() < MADE_FOR.keys():
             continue
-        cells = [cell for key in MADE_FOR for cell in beside_peers(ours[MADE_FOR[key]], group, key)]
-        machines = [ours[setting].machines for setting in MADE_FOR.values()]
+        cells = [cell for key in MADE_FOR for cell in beside_peers(ours[key], group, key)]
+        machines = [ours[key].machines for key in MADE_FOR]
         lines.append([name, *cells, "yes" if machines[0] == machines[1] else "**no**"])
     return table([*head, "one machine"], lines)
 
@@ -248,17 +254,18 @@ tried on a validation part of the training ratings, for each of the two main mea
 the best was taught all of the training ratings: a peer may be two differently tuned models here,
 which is in the peers' favour. A star: the choice is at an end of what was tried. ordbm is learnt
 once on each split, as `OrdinalBM()`, and its settings are what the lists are by: "default" by
-"liked", as `recommend_all` does it, the others by the score of their name; the time of that one fit
-stands in each of its rows.
+"liked", as `recommend_all` does it, "tuned" by the log-odds of being rated less chosen shares of
+the rating's entropy and of the log of the item's popularity, the others by the score of their name;
+the time of that one fit stands in each of its rows.
 
 ## One machine of ordbm beside the best peers
 
 A row is one trained machine, `OrdinalBM()`, listed by two of its scores: how likely an item is to
 be rated three quarters up the scale or higher, for the measure by liked items, and how likely it is
-to be rated, for the measure by any. "One machine" is yes if the lists were made from the same model
-file on every split (`model_sha256` in the rows). The best peer by each measure is that over all
-rankers, settings and tunings, chosen by the test ratings, again in the peers' favour. A difference
-above zero: ordbm is ahead.
+to be rated, as tuned, for the measure by any. "One machine" is yes if the lists were made from the
+same model file on every split (`model_sha256` in the rows). The best peer by each measure is that
+over all rankers, settings and tunings, chosen by the test ratings, again in the peers' favour. A
+difference above zero: ordbm is ahead.
 
 {code_note(rows)}{ahead_table(found)}
 

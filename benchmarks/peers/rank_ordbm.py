@@ -16,16 +16,32 @@ from protocol import peak_gb
 from rank_protocol import LENGTH, Rank, RatingsPart, run
 
 import ordbm
+from ordbm.scores import Energy, LongTail, Mixture, Rated
 
 _fit: dict[str, Any] = {}  # what learning the machine took
 
 
-def fit(ratings: RatingsPart, by: Any = None, **settings: Any) -> Rank:
-    """`OrdinalBM(**settings)`, its lists by `by`, or by its own choice."""
+def score_of(by: Any, entropy: float | None, long_tail: float | None) -> Any:
+    """The score of this name; or the log-odds of being rated, less shares of the rating's entropy
+    and of the log of the item's popularity.
+    """
+    if entropy is None or long_tail is None:
+        return by
+    return LongTail(Mixture((Rated(), 1 - entropy), (Energy(), entropy)), long_tail)
+
+
+def fit(
+    ratings: RatingsPart,
+    by: Any = None,
+    entropy: float | None = None,
+    long_tail: float | None = None,
+    **settings: Any,
+) -> Rank:
+    """`OrdinalBM(**settings)`, its lists by `score_of`, or by its own choice."""
     name = name_of(ratings, settings)
     model, took = kept(name, settings, lambda: learnt(ratings, settings))
     _fit.update(took)
-    return lists_of(model, by)
+    return lists_of(model, score_of(by, entropy, long_tail))
 
 
 def name_of(ratings: RatingsPart, settings: dict[str, Any]) -> str:
@@ -54,18 +70,27 @@ def lists_of(model: ordbm.OrdinalBM, by: Any) -> Rank:
     return rank
 
 
-def warm_up(ratings: RatingsPart, by: Any = None, **settings: Any) -> Rank:
+def warm_up(
+    ratings: RatingsPart,
+    by: Any = None,
+    entropy: float | None = None,
+    long_tail: float | None = None,
+    **settings: Any,
+) -> Rank:
     """A small fit and its lists, so that compiling is not timed."""
     some = ratings.select(np.arange(min(rate_ordbm.WARM_UP, len(ratings.user))))
-    rank = lists_of(learnt(some, settings), by)
+    rank = lists_of(learnt(some, settings), score_of(by, entropy, long_tail))
     rank(some, LENGTH)
     return rank
 
 
-def about(by: Any = None, **settings: Any) -> dict[str, Any]:
+def about(
+    by: Any = None, entropy: float | None = None, long_tail: float | None = None, **settings: Any
+) -> dict[str, Any]:
     """All settings in force, and the machine with what its fit took."""
     peak = max(_fit["peak_gb"], peak_gb())
-    return {**rate_ordbm.about(**settings), "by": by, **_fit, "peak_gb": peak}
+    score = repr(score_of(by, entropy, long_tail))
+    return {**rate_ordbm.about(**settings), "by": score, **_fit, "peak_gb": peak}
 
 
 if __name__ == "__main__":

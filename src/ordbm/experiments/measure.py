@@ -40,11 +40,16 @@ def model_of(run: Run, threads: int | None = None) -> OpenMachine | OpenSVD | No
     return OpenSVD(**run.settings) if run.model == "svd" else None
 
 
+PRESENCE = ("presence", "presence_precision", "presence_budget")
+
+
 def settings_of(run: Run) -> dict[str, Any]:
     """All settings that a run depends on, those that nobody chose included."""
     model = model_of(run)
     if isinstance(model, OpenMachine):
-        told = {name: value for name, value in asdict(model.settings).items() if name != "threads"}
+        settings = model.settings
+        unused = ("threads",) if settings.presence else ("threads", *PRESENCE)
+        told = {name: value for name, value in asdict(settings).items() if name not in unused}
         learner = {"kind": type(model.learner).__name__, **asdict(model.learner)}
         return told | {"learner": learner, "method": run.method}
     return {} if model is None else model.get_params()
