@@ -21,7 +21,7 @@ from ordbm.kernels import catalogue
 from ordbm.machine import Array
 from ordbm.neighbours import no_links
 from ordbm.parallel import run_on_threads, share
-from ordbm.rows import Rows
+from ordbm.rows import LONGEST_INT32, Rows
 from ordbm.scoring import Codes
 
 By = Literal["energy", "mean"]
@@ -98,12 +98,16 @@ class Catalogue:
             own = item_side.parameters
             of_items = (own.rating_bias, own.coupling, self.item_hidden)
 
+        pair = evidence.tables.pair
+        few = len(evidence.ratings.by_user.column) <= LONGEST_INT32
+
         def work(thread: int) -> None:
             begin, end = share(len(users), thread, evidence.threads)
-            where = np.full(self.n_items, -1, np.int64)
+            where = np.full(self.n_items, -1, np.int32 if few else np.int64)
+            room = np.empty((1 + len(pair), len(level_bias)), level_bias.dtype)
             catalogue.add_probabilities(
                 begin, end, users, items, evidence.ratings.by_user, level_bias, of_users, of_items,
-                evidence.tables.pair, where, np.empty_like(level_bias), out,
+                pair, where, room, out,
             )  # fmt: skip
 
         run_on_threads(evidence.threads, work)

@@ -83,14 +83,16 @@ def expectations(begin, end, potential, reward, room, out):
 
 @njit(**KERNEL)
 def add_probabilities(
-    begin, end, users, items, ratings, level_bias, user_side, item_side, pair, where, row, out
+    begin, end, users, items, ratings, level_bias, user_side, item_side, pair, where, room, out
 ):
     """out[p, c, s] += Q(s) of user p's c-th item, which the user has not rated; none if below zero.
 
     `user_side` is (hidden means of these users, bias, coupling, links, link weights), `item_side`
     (bias, coupling, hidden means of all items); what is not there is empty. `where` has -1 for
-    every item, before and after; `row` is room for n numbers.
+    every item, before and after; `room` is (1 + pair features, n).
     """
+    row = room[0]
+    none = level_bias.dtype.type(0)  # a plain 0 would make sums double precision, and slow
     hidden, bias, coupling, links, link_weight = user_side
     own_bias, own_coupling, item_hidden = item_side
     n = out.shape[2]
@@ -113,31 +115,36 @@ def add_probabilities(
                 if hidden.size:
                     theirs = hidden[p]
                     weight = coupling[i, s]
-                    part = total * 0
+                    part = none
                     for k in range(theirs.size):
                         part += theirs[k] * weight[k]
                     total += part
                 if item_hidden.size:
                     theirs = item_hidden[i]
                     weight = own_coupling[u, s]
-                    part = total * 0
+                    part = none
                     for k in range(theirs.size):
                         part += theirs[k] * weight[k]
                     total += part
                 row[s] = total
-            if linked:
+            if linked:  # weights are summed up by the level of the linked rating
+                for b in range(pair.shape[0]):
+                    for s in range(n):
+                        room[1 + b, s] = 0
                 for place in range(links.start[i], links.start[i + 1]):
                     position = where[links.neighbour[place]]
                     if position >= 0:
                         level = ratings.level[position]
                         for b in range(pair.shape[0]):
-                            w = link_weight[links.edge[place], b]
-                            for s in range(n):
-                                row[s] += w * pair[b, s, level]
+                            room[1 + b, level] += link_weight[links.edge[place], b]
+                for b in range(pair.shape[0]):
+                    for level in range(n):
+                        for s in range(n):
+                            row[s] += room[1 + b, level] * pair[b, s, level]
             highest = row[0]
             for s in range(1, n):
                 highest = max(highest, row[s])
-            total = highest * 0
+            total = none
             for s in range(n):
                 row[s] = fast_exp(row[s] - highest)
                 total += row[s]
