@@ -21,7 +21,7 @@ from ordbm.kernels import catalogue
 from ordbm.machine import Array
 from ordbm.neighbours import no_links
 from ordbm.parallel import run_on_threads, share
-from ordbm.rows import LONGEST_INT32, Rows
+from ordbm.rows import Rows
 from ordbm.scoring import Codes
 
 By = Literal["energy", "mean"]
@@ -93,24 +93,31 @@ class Catalogue:
         if user_side is not None:
             own = user_side.parameters
             hidden = expit(evidence.user_input[users])
-            of_users = (hidden, own.rating_bias, own.coupling, user_side.links, own.link_weight)
+            links = user_side.links
+            of_users = (hidden, own.rating_bias, own.coupling, links, self.weight_by_neighbour)
         if item_side is not None:
             own = item_side.parameters
             of_items = (own.rating_bias, own.coupling, self.item_hidden)
 
         pair = evidence.tables.pair
-        few = len(evidence.ratings.by_user.column) <= LONGEST_INT32
 
         def work(thread: int) -> None:
             begin, end = share(len(users), thread, evidence.threads)
-            where = np.full(self.n_items, -1, np.int32 if few else np.int64)
-            room = np.empty((1 + len(pair), len(level_bias)), level_bias.dtype)
+            seen = np.zeros(self.n_items, np.uint8 if len(level_bias) < 255 else np.int64)
+            room = np.empty((1 + len(pair), 1 + len(level_bias)), level_bias.dtype)
             catalogue.add_probabilities(
                 begin, end, users, items, evidence.ratings.by_user, level_bias, of_users, of_items,
-                pair, where, room, out,
+                pair, seen, room, out,
             )  # fmt: skip
 
         run_on_threads(evidence.threads, work)
+
+    @cached_property
+    def weight_by_neighbour(self) -> Array:
+        """The weight of each entry of the links between items, (entries, B)."""
+        side = self.evidence.machine.user_side
+        assert side is not None
+        return side.parameters.link_weight[side.links.edge]
 
     @cached_property
     def item_hidden(self) -> Array:

@@ -83,13 +83,14 @@ def expectations(begin, end, potential, reward, room, out):
 
 @njit(**KERNEL)
 def add_probabilities(
-    begin, end, users, items, ratings, level_bias, user_side, item_side, pair, where, room, out
+    begin, end, users, items, ratings, level_bias, user_side, item_side, pair, seen, room, out
 ):
     """out[p, c, s] += Q(s) of user p's c-th item, which the user has not rated; none if below zero.
 
-    `user_side` is (hidden means of these users, bias, coupling, links, link weights), `item_side`
-    (bias, coupling, hidden means of all items); what is not there is empty. `where` has -1 for
-    every item, before and after; `room` is (1 + pair features, n).
+    `user_side` is (hidden means of these users, bias, coupling, links, weights by neighbour),
+    `item_side` (bias, coupling, hidden means of all items); what is not there is empty. `seen` has
+    0 for every item, before and after: a user's ratings are there as 1 + level, so that weights can
+    be summed up by level without a branch. `room` is (1 + pair features, 1 + n).
     """
     row = room[0]
     none = level_bias.dtype.type(0)  # a plain 0 would make sums double precision, and slow
@@ -101,7 +102,7 @@ def add_probabilities(
         u = users[p]
         if linked:
             for position in range(ratings.start[u], ratings.start[u + 1]):
-                where[ratings.column[position]] = position
+                seen[ratings.column[position]] = 1 + ratings.level[position]
         for c in range(items.shape[1]):
             i = items[p, c]
             if i < 0:
@@ -127,20 +128,16 @@ def add_probabilities(
                         part += theirs[k] * weight[k]
                     total += part
                 row[s] = total
-            if linked:  # weights are summed up by the level of the linked rating
+            if linked:
                 for b in range(pair.shape[0]):
-                    for s in range(n):
-                        room[1 + b, s] = 0
-                for place in range(links.start[i], links.start[i + 1]):
-                    position = where[links.neighbour[place]]
-                    if position >= 0:
-                        level = ratings.level[position]
-                        for b in range(pair.shape[0]):
-                            room[1 + b, level] += link_weight[links.edge[place], b]
-                for b in range(pair.shape[0]):
+                    total_at = room[1 + b]
+                    for level in range(n + 1):
+                        total_at[level] = none
+                    for place in range(links.start[i], links.start[i + 1]):
+                        total_at[seen[links.neighbour[place]]] += link_weight[place, b]
                     for level in range(n):
                         for s in range(n):
-                            row[s] += room[1 + b, level] * pair[b, s, level]
+                            row[s] += total_at[1 + level] * pair[b, s, level]
             highest = row[0]
             for s in range(1, n):
                 highest = max(highest, row[s])
@@ -152,4 +149,4 @@ def add_probabilities(
                 out[p, c, s] += row[s] / total
         if linked:
             for position in range(ratings.start[u], ratings.start[u + 1]):
-                where[ratings.column[position]] = -1
+                seen[ratings.column[position]] = 0
