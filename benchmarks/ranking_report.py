@@ -265,7 +265,8 @@ be rated three quarters up the scale or higher, for the measure by liked items, 
 to be rated, as tuned, for the measure by any. "One machine" is yes if the lists were made from the
 same model file on every split (`model_sha256` in the rows). The best peer by each measure is that
 over all rankers, settings and tunings, chosen by the test ratings, again in the peers' favour. A
-difference above zero: ordbm is ahead.
+difference above zero: ordbm is ahead. The shares that "tuned" tries were added after the test
+figure by "rated" on ml-1m-80 had been seen; which of them is taken, validation ratings decide.
 
 {code_note(rows)}{ahead_table(found)}
 

@@ -353,3 +353,17 @@ def log_pseudo_likelihood(machine, table):
         hidden = configurations(machine, table, [user], [item])
         total += np.log(conditional(machine, near, user, item, hidden)[int(table[user, item])])
     return total
+
+
+def finite_differences(function, array, step=1e-5):
+    """d function / d array, by central differences in place."""
+    found = np.zeros_like(array)
+    for index in np.ndindex(array.shape):
+        kept = array[index]
+        array[index] = kept + step
+        above = function()
+        array[index] = kept - step
+        below = function()
+        array[index] = kept
+        found[index] = (above - below) / (2 * step)
+    return found

@@ -80,20 +80,6 @@ def moves(case, number, learner, other_scores=None):
     return found, objective
 
 
-def finite_differences(function, array, step=1e-5):
-    """d function / d array, by central differences in place."""
-    found = np.zeros_like(array)
-    for index in np.ndindex(array.shape):
-        kept = array[index]
-        array[index] = kept + step
-        above = function()
-        array[index] = kept - step
-        below = function()
-        array[index] = kept
-        found[index] = (above - below) / (2 * step)
-    return found
-
-
 def expected_moves(case, number, objective):
     """K times the finite differences of objective(machine), for each block of one side."""
     machine = referee.copied(case.machine)
@@ -103,7 +89,7 @@ def expected_moves(case, number, objective):
     bias_K = (1 - HABIT) * K + HABIT * np.eye(len(K)) if number == 1 else K
 
     def slope(array):
-        return finite_differences(lambda: objective(machine), array)
+        return referee.finite_differences(lambda: objective(machine), array)
 
     return {
         "hidden_bias": slope(p.hidden_bias[:d]),
@@ -155,9 +141,9 @@ def test_steps_are_plain_gradient_steps_on_the_feature_parameters():
         p.coupling[:, :, :2] = coupling[:, :, :2] + np.einsum("sa,cak->csk", F, gamma)
         return referee.log_pseudo_likelihood(machine, case.table)
 
-    step = finite_differences(objective, gamma)
+    step = referee.finite_differences(objective, gamma)
     np.testing.assert_allclose(found["coupling"], np.einsum("sa,cak->csk", F, step), **CLOSE)
-    step = finite_differences(objective, beta)
+    step = referee.finite_differences(objective, beta)
     np.testing.assert_allclose(found["rating_bias"], step @ F.T, **CLOSE)
 
 

@@ -132,20 +132,6 @@ def plain_loss(weight, bias, user_bias, gain, rated, times=1.0):
     return (times * (np.logaddexp(0, odds) - rated * odds)).sum()
 
 
-def finite_differences(function, array, step=1e-4):
-    """d function / d array, by central differences in place."""
-    found = np.zeros_like(array)
-    for index in np.ndindex(array.shape):
-        kept = array[index]
-        array[index] = kept + step
-        above = function()
-        array[index] = kept - step
-        below = function()
-        array[index] = kept
-        found[index] = (above - below) / (2 * step)
-    return found
-
-
 # -- log-odds -------------------------------------------------------------------------------------
 
 
@@ -294,7 +280,7 @@ def test_loss_and_gradient_by_finite_differences(threads, sampled):
     value, *gradient = loss(*parameters, samples)
     assert value == pytest.approx(expected(), rel=1e-5)
     for found, array in zip(gradient, plain, strict=True):
-        slope = finite_differences(expected, array)
+        slope = referee.finite_differences(expected, array, step=1e-4)
         assert np.abs(slope).max() > 0.1
         np.testing.assert_allclose(found, slope, rtol=1e-4, atol=1e-4)
 
@@ -462,7 +448,7 @@ def test_a_minimum_is_reached(known, monkeypatch):
             )
 
         parameters = {"weight": upper, "item_bias": bias, "user_bias": user_bias}
-        slope = finite_differences(value, parameters[array])
+        slope = referee.finite_differences(value, parameters[array], step=1e-4)
         return np.triu(slope, 1) if array == "weight" else slope
 
     monkeypatch.setattr(learning, "LEVELLINGS", 0)

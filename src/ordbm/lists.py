@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from ordbm.errors import SettingsError
 from ordbm.fitted import Fitted, Ranked, rows_or_prior
@@ -65,11 +66,12 @@ def person_list(
     way = way_of(by, person.presence is not None)
     one = np.array([person.code], np.int32)
     most = len(state.items) if diversity or way != "energy" else n
+    odds = None if person.presence is None else person.presence.log_odds(one)
     if isinstance(way, Score):
         assert person.presence is not None
+        assert odds is not None
         seen = person.presence.by_user
         popularity = np.diff(state.ratings.by_item.start)
-        odds = person.presence.log_odds(one)
         first = np.where(allowed, way.first(odds, popularity), -np.inf)
         first[0, seen.column[seen.start[person.code] : seen.start[person.code + 1]]] = -np.inf
         items = best(first, max(LEAST_SHORTLIST, SHORTLIST * n))[0]
@@ -82,6 +84,7 @@ def person_list(
     users = np.full(len(items), person.code, np.int32)
     rating = state.predicted(person.evidence, users, items.astype(np.int32))
     if isinstance(way, Score):
+        assert odds is not None
         score = way.of(Facts(rating, odds[0, items], popularity[items]))
     elif way == "mean":
         score = rating.mean()
@@ -89,11 +92,12 @@ def person_list(
     if diversity:
         order = order[: SHORTLIST * n]
         order = order[_diverse(score[order], _directions(state, items[order]), n, diversity)]
-    lines = recommendations(state.items, items, score, rating)
-    lines = [lines[place] for place in order[:n]]
-    if person.presence is None:
+    order = order[:n]
+    every = recommendations(state.items, items, score, rating)
+    lines = [every[place] for place in order]
+    if person.presence is None or odds is None:
         return lines
-    proba = 1 / (1 + np.exp(-person.presence.log_odds(one)[0].astype(np.float64)))
+    proba = expit(odds[0].astype(np.float64))
     return [
         line._replace(
             rated=float(proba[items[place]]),
@@ -102,7 +106,7 @@ def person_list(
                 for item, added in person.presence.reasons(person.code, int(items[place]), REASONS)
             ),
         )
-        for line, place in zip(lines, order, strict=False)
+        for line, place in zip(lines, order, strict=True)
     ]
 
 
