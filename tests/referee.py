@@ -19,11 +19,13 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import logit
 
 from ordbm.features import features
 from ordbm.kernels.structures import padded
 from ordbm.machine import Machine, Orientations, Parameters, Side
 from ordbm.neighbours import Links, no_links
+from ordbm.presence import CURVE
 from ordbm.rows import Rows, paired, starts
 
 KINDS = ("categorical", "ordinal", "gaussian")
@@ -367,3 +369,11 @@ def finite_differences(function, array, step=1e-5):
         array[index] = kept
         found[index] = (above - below) / (2 * step)
     return found
+
+
+def potential_of(proba, rise):
+    """The potential of presence that has this P(rated), by the inverse of the curve."""
+    odds = logit(proba)
+    raised = CURVE + rise
+    inside = np.interp(odds, raised, CURVE)
+    return inside + np.minimum(odds - raised[0], 0) + np.maximum(odds - raised[-1], 0)

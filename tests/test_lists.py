@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
+from scipy.special import expit
 
 import ordbm
+import referee
 from answers import exactly, predictions
 from ordbm import OrdinalBM, Ratings
 from ordbm import presence as presences
@@ -336,7 +337,7 @@ def test_diversity_of_short_lists(model):
 
 
 def contributions(presence, gain, mine, item):
-    """{item of mine: gain times the weight of its link} to an item's log-odds."""
+    """{item of mine: gain times the weight of its link} to an item's potential."""
     place = {int(code): number for number, code in enumerate(presence.linked)}
     if item not in place:
         return {}
@@ -360,8 +361,9 @@ def test_reasons_add_up(model, ratings, who, by):
             assert value == pytest.approx(added[one], rel=1e-5)
         positive = sorted((value for value in added.values() if value > 0), reverse=True)
         assert [*because.values()] == pytest.approx(positive[:REASONS], rel=1e-5)
-        # What is left of the log-odds are the biases: the item's, and one for the whole list.
-        own.append(logit(line.rated) - sum(added.values()) - presence.item_bias[item])
+        # What is left of the potential are the biases: the item's, and one for the whole list.
+        potential = referee.potential_of(line.rated, presence.rise)
+        own.append(potential - sum(added.values()) - presence.item_bias[item])
     assert np.ptp(own) < 1e-4
     if "user" in who:
         code = model._state.users.codes([who["user"]])[0]
@@ -466,6 +468,8 @@ FORGED = {
     "wide numbers": with_array("presence.link", lambda array: array.astype(np.float64)),
     "wide places": with_array("presence.linked", lambda array: array.astype(np.int64)),
     "a table": with_array("presence.item_bias", lambda array: array[None]),
+    "a curve that falls": with_value("presence.rise", 5, -2.0),
+    "a knot short": with_array("presence.rise", lambda array: array[:-1]),
     "nothing": lambda _, arrays: arrays.pop("presence.link"),
     "something more": lambda _, arrays: arrays.update({"presence.more": np.zeros(3)}),
     "unsaid": lambda header, _: header.update(presence=None),

@@ -6,6 +6,7 @@ Boltzmann machine of its own with
     -E = sum over items i rated (b_i + c_u) + g_u sum over pairs i < j rated s_ij.
 """
 
+from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
@@ -20,8 +21,10 @@ from ordbm.errors import SettingsError
 from ordbm.fitted import Fitted
 from ordbm.ids import IdMap
 from ordbm.learning import presence as learning
+from ordbm.learning.calibration import cell_counts, fitting_rise
 from ordbm.learning.presence import PresenceLoss, Sample, learn_presence
 from ordbm.presence import (
+    CURVE,
     USER_PRECISION,
     Presence,
     PresenceEvidence,
@@ -178,6 +181,84 @@ def test_a_pairs_own_rating_only_counts(case):
         np.testing.assert_allclose(
             (odds[user, item] - bias) / gain, (without[user, item] - bias) / less, **CLOSE
         )
+
+
+# -- the curve ------------------------------------------------------------------------------------
+
+RISE = np.random.default_rng(3).normal(0, 0.1, len(CURVE)).astype(np.float32)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_log_odds_rise_along_the_curve(case, threads):
+    """Those of everybody who has rated something; nothing is known of how others differ."""
+    scale = np.float32(8)  # beyond the ends of the curve too
+    presence = replace(
+        case.presence,
+        item_bias=scale * case.presence.item_bias,
+        weight=scale * case.presence.weight,
+    )
+    plain = evidence_of(case._replace(presence=presence)).log_odds(everybody(case))
+    assert plain.min() < CURVE[0]
+    assert plain.max() > CURVE[-1]
+    raised = case._replace(presence=replace(presence, rise=RISE))
+    evidence = evidence_of(raised, threads)
+    expected = plain + np.interp(plain, CURVE, RISE) * case.rated.any(axis=1)[:, None]
+    np.testing.assert_allclose(evidence.log_odds(everybody(case)), expected, **CLOSE)
+    np.testing.assert_array_equal(evidence.potential(everybody(case)), plain)
+    stranger = np.array([-1], np.int32)
+    np.testing.assert_array_equal(evidence.log_odds(stranger), [presence.item_bias])
+    assert newcomer_presence(evidence, np.arange(3)).user_bias == pytest.approx(
+        newcomer_presence(evidence_of(case._replace(presence=presence)), np.arange(3)).user_bias
+    )
+
+
+def test_the_curve_is_recovered():
+    """Potentials drawn together by a known curve are stretched to what they were."""
+    rng = np.random.default_rng(4)
+    odds = rng.normal(-2, 2, 400_000)
+    potential = 0.7 * odds + 0.2
+    rise = fitting_rise(cell_counts(potential, rng.random(len(odds)) < expit(odds)))
+    seen = (CURVE > -4) & (CURVE < 2)
+    np.testing.assert_allclose((CURVE + rise)[seen], (CURVE[seen] - 0.2) / 0.7, atol=0.15)
+
+
+def test_the_curve_without_pairs_is_straight():
+    np.testing.assert_array_equal(fitting_rise(cell_counts(*np.zeros((2, 0)))), 0)
+
+
+def test_the_curve_always_rises():
+    """Even if the less likely are rated and the more likely are not."""
+    potential = np.repeat([-6.0, -2.0, 1.0, 30.0], 1000)
+    rise = fitting_rise(cell_counts(potential, potential < 0))
+    assert np.diff(CURVE + rise).min() > 0.04
+    assert np.abs(rise).max() > 1
+
+
+def test_pairs_are_counted_once():
+    rng = np.random.default_rng(6)
+    potential, rated = rng.normal(-3, 6, 5000), rng.random(5000) < 0.3
+    assert cell_counts(potential, rated).sum(axis=1).tolist() == [5000, rated.sum()]
+
+
+def test_newcomers_are_told_what_is_so(known):
+    """Strong priors draw probabilities together; the curve is of people not seen before."""
+    rated = known[2]
+    found = learnt(rated[:1500], precision=500.0)
+
+    def error(presence):
+        evidence = PresenceEvidence(presence, rows_of(rated[:1500]), 1)
+        odds = [
+            newcomer_presence(evidence, np.flatnonzero(one)).log_odds(np.zeros(1, np.int32))[0]
+            for one in rated[1500:]
+        ]
+        proba = expit(np.array(odds, float)).ravel()
+        place = (proba * 20).astype(int)
+        excess = np.bincount(place, proba - rated[1500:].ravel(), 20)
+        return np.abs(excess).sum() / len(proba)
+
+    straight = error(replace(found, rise=np.zeros_like(CURVE)))
+    assert error(found) < 0.4 * straight
+    assert straight > 0.02
 
 
 # -- enumeration ----------------------------------------------------------------------------------
@@ -469,7 +550,7 @@ def test_biases_are_levelled(known, monkeypatch):
     def excess(levellings):
         monkeypatch.setattr(learning, "LEVELLINGS", levellings)
         evidence = PresenceEvidence(learnt(rated), rows_of(rated), 1)
-        expected = expit(evidence.log_odds(np.arange(len(rated))).astype(np.float64))
+        expected = expit(evidence.potential(np.arange(len(rated))).astype(np.float64))
         return np.abs(expected.sum(axis=0) - rated.sum(axis=0)).max()
 
     assert excess(8) < 0.2 * excess(0)
@@ -525,8 +606,8 @@ def test_rarely_rated_items_have_no_links(known):
         expected = expit(found.user_bias.astype(np.float64) + found.item_bias[item]).sum()
         assert expected == pytest.approx((count + 0.5) * 100 / 101, rel=1e-5)
     assert found.item_bias[10] == pytest.approx(found.unknown_bias, rel=1e-5)
-    odds = PresenceEvidence(found, rows_of(rated), 1).log_odds(np.arange(100))
-    np.testing.assert_allclose(odds[:, 9] - found.user_bias, found.item_bias[9], **CLOSE)
+    potential = PresenceEvidence(found, rows_of(rated), 1).potential(np.arange(100))
+    np.testing.assert_allclose(potential[:, 9] - found.user_bias, found.item_bias[9], **CLOSE)
 
 
 def test_only_so_many_items_have_links(known, monkeypatch):
@@ -612,11 +693,15 @@ def test_labels_and_order_do_not_matter(model, pairs):
             rating[order],
         )
     )
-    expected = model.rated_proba(*all_pairs(range(60), range(14)))
-    np.testing.assert_allclose(
-        other.rated_proba(*all_pairs(names, titles)), expected, rtol=1e-3, atol=1e-4
-    )
-    assert expected.std() > 0.2
+
+    def potential(model, users, items):
+        """Who is left out for the curve depends on the order."""
+        proba = model.rated_proba(*all_pairs(users, items))
+        return referee.potential_of(proba, model._state.presence.rise)
+
+    expected = potential(model, range(60), range(14))
+    np.testing.assert_allclose(potential(other, names, titles), expected, rtol=1e-3, atol=2e-3)
+    assert expected.std() > 1
 
 
 def test_ratings_themselves_do_not_matter(model, pairs):

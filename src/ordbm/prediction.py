@@ -28,7 +28,7 @@ class Recommendation(NamedTuple):
     """One line of a list: the item, what it was ranked by, and its predicted rating.
 
     With presence also P(rated), and the items of the person's that raise it most, each with what it
-    adds to the log-odds.
+    adds to the potential of which the log-odds are a curve.
     """
 
     item: Any

@@ -29,7 +29,7 @@ from ordbm.machine import Machine, Orientations, Parameters, Side
 from ordbm.neighbours import Links
 from ordbm.parallel import thread_count
 from ordbm.portable import STORABLE, packed, packed_ids, unpacked, unpacked_ids
-from ordbm.presence import Presence
+from ordbm.presence import CURVE, Presence
 from ordbm.ratings import Scale
 from ordbm.rows import Rows, paired, stable_order
 from ordbm.scale import LARGEST, ContinuousScale, RatingScale
@@ -397,6 +397,7 @@ def _presence_arrays(presence: Presence | None) -> Arrays:
         "presence.user_bias": presence.user_bias,
         "presence.linked": presence.linked,
         "presence.link": presence.weight[upper],
+        "presence.rise": presence.rise,
     }
 
 
@@ -411,12 +412,15 @@ def _presence(plain: Any, arrays: Arrays, n_users: int, n_items: int) -> Presenc
     link = _taken(arrays, "presence.link", np.float32, size * (size - 1) // 2)
     item_bias = _taken(arrays, "presence.item_bias", np.float32, n_items)
     user_bias = _taken(arrays, "presence.user_bias", np.float32, n_users)
-    for numbers in (np.array([typical, unknown_bias]), link, item_bias, user_bias):
+    rise = _taken(arrays, "presence.rise", np.float32, len(CURVE))
+    for numbers in (np.array([typical, unknown_bias]), link, item_bias, user_bias, rise):
         if not (np.abs(numbers) <= LARGEST_PARAMETER).all():
             raise ValueError("a parameter of presence is out of range")
     if typical <= 0:
         raise ValueError("a typical user has ratings")
+    if (np.diff(CURVE + rise) <= 0).any():
+        raise ValueError("log-odds of being rated do not grow with their potentials")
     weight = np.zeros((size, size), np.float32)
     weight[np.triu_indices(size, 1)] = link
     weight += weight.T
-    return Presence(item_bias, user_bias, linked, weight, typical, unknown_bias)
+    return Presence(item_bias, user_bias, linked, weight, typical, unknown_bias, rise)

@@ -4,17 +4,22 @@ The loss is convex: maximum a posteriori under Gaussian priors of links and of u
 L-BFGS on parameters in units of their curvature, ended early. Beyond a budget the conditionals of
 some items are left out for some users, and those that are in count as many times more: loss and
 gradient keep their expectation.
+
+All is learnt twice: first without every tenth user, by whom the curve is found that turns the
+potentials of people not seen before into log-odds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.kernels import presence as kernels
+from ordbm.learning.calibration import cell_counts, fitting_rise
 from ordbm.learning.descent import Parts, dot, minimised
 from ordbm.parallel import run_on_threads, share
 from ordbm.presence import (
@@ -22,9 +27,11 @@ from ordbm.presence import (
     USER_PRECISION,
     Array,
     Presence,
+    PresenceEvidence,
     both_ways,
     fitting_bias,
     linked_rows,
+    newcomer_presence,
 )
 from ordbm.rows import Rows
 
@@ -34,6 +41,8 @@ ITERATIONS = 10
 LEVELLINGS = 2  # of biases after that
 PRECISION = 8.0  # of links, times the cube root of the number of users
 LEAST_SHARE = 0.02  # of an item's conditionals, when they are sampled
+UNSEEN_APART = 10  # users, by the number of their ratings, of whom one is for finding the curve
+MOST_UNSEEN = 1000
 
 
 class Sample(NamedTuple):
@@ -144,6 +153,62 @@ def learn_presence(
     `budget` is how many links may be looked at in one pass over the ratings, each with each linked
     item; `tell` is given the share that is done.
     """
+
+    def learnt(rows: Rows, done: float) -> Presence:
+        return _learnt(
+            rows,
+            n_items,
+            precision=precision,
+            budget=budget,
+            seed=seed,
+            threads=threads,
+            tell=lambda share: tell((done + share) / 2),
+        )
+
+    given = np.diff(by_user.start)
+    by_given = np.argsort(given, kind="stable")[np.count_nonzero(given == 0) :]
+    apart = max(UNSEEN_APART, -(-len(by_given) // MOST_UNSEEN))
+    unseen = by_given[apart // 2 :: apart]
+    others = _without(by_user, unseen)
+    evidence = PresenceEvidence(learnt(others, 0), others, threads)
+    counts = sum(
+        (_counts(evidence, by_user, user) for user in unseen), cell_counts(*np.zeros((2, 0)))
+    )
+    return replace(learnt(by_user, 1), rise=fitting_rise(counts))
+
+
+def _without(rows: Rows, some: Array) -> Rows:
+    """The rows with some of them made empty."""
+    count = np.diff(rows.start)
+    is_kept = np.ones(rows.n_rows, bool)
+    is_kept[some] = False
+    return rows._replace(
+        start=np.concatenate([[0], np.cumsum(count * is_kept)]),
+        column=rows.column[np.repeat(is_kept, count)],
+    )
+
+
+def _counts(evidence: PresenceEvidence, by_user: Rows, user: int) -> Array:
+    """`cell_counts` of all items for a user whom the evidence has not seen."""
+    items = by_user.column[by_user.start[user] : by_user.start[user + 1]]
+    rated = np.zeros(len(evidence.presence.item_bias))
+    rated[items] = 1
+    return cell_counts(
+        newcomer_presence(evidence, items).potential(np.zeros(1, np.int32))[0], rated
+    )
+
+
+def _learnt(
+    by_user: Rows,
+    n_items: int,
+    *,
+    precision: float | None,
+    budget: float,
+    seed: int,
+    threads: int,
+    tell: Callable[[float], object],
+) -> Presence:
+    """Presence with potentials for log-odds."""
     n_rows = by_user.n_rows
     given = np.diff(by_user.start)
     known = np.flatnonzero(given)  # users without ratings are none who rated nothing
