@@ -147,6 +147,11 @@ def myfm_budgets(sizes: dict[str, tuple[int, int]], **kind: Any) -> dict[str, di
     }
 
 
+def for_ratings(settings: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """ordbm without which items get rated: that is for lists."""
+    return {name: {**told, "presence": False} for name, told in settings.items()}
+
+
 def cornac_budget(k: int, max_iter: int, **grid: list[float]) -> dict[str, Any]:
     """Without a seed, so that Cornac runs on all cores."""
     return {"seed": None, "k": k, "max_iter": max_iter, **grid}
@@ -157,33 +162,35 @@ def cornac_budget(k: int, max_iter: int, **grid: list[float]) -> dict[str, Any]:
 RATES = [0.005, 0.01, 0.02, 0.03]
 DECAYS = [0.02, 0.05, 0.1]
 BUDGETS: dict[str, dict[str, dict[str, Any]]] = {
-    OURS: {
-        # Chosen on validation ratings; a list of one is that one, so pairs stand in lists.
-        "budget1": {
-            "hidden": [[20, 30]],
-            "item_links": 0,
-            "epochs": 8,
-            "members": 1,
-            "learner": {"rate": 0.45, "decay": 0.85, "column_ratings": 15.0},
-        },
-        "budget3": {
-            "hidden": [[25, 60]],
-            "item_links": 0,
-            "epochs": 11,
-            "members": 2,
-            "learner": {"decay": 0.88, "column_ratings": 15.0},
-        },
-        "budget10": {
-            "hidden": [[25, 100]],
-            "item_links": 0,
-            "epochs": 17,
-            "members": 3,
-            "learner": {"decay": 0.92},
-        },
-        "budget30": {"hidden": [[25, 100]], "item_links": 0},
-        "budget100": {"item_links": 0, "members": 14},
-        "budget300": {},
-    },
+    OURS: for_ratings(
+        {
+            # Chosen on validation ratings; a list of one is that one, so pairs stand in lists.
+            "budget1": {
+                "hidden": [[20, 30]],
+                "item_links": 0,
+                "epochs": 8,
+                "members": 1,
+                "learner": {"rate": 0.45, "decay": 0.85, "column_ratings": 15.0},
+            },
+            "budget3": {
+                "hidden": [[25, 60]],
+                "item_links": 0,
+                "epochs": 11,
+                "members": 2,
+                "learner": {"decay": 0.88, "column_ratings": 15.0},
+            },
+            "budget10": {
+                "hidden": [[25, 100]],
+                "item_links": 0,
+                "epochs": 17,
+                "members": 3,
+                "learner": {"decay": 0.92},
+            },
+            "budget30": {"hidden": [[25, 100]], "item_links": 0},
+            "budget100": {"item_links": 0, "members": 14},
+            "budget300": {},
+        }
+    ),
     "surprise-svd": surprise(
         "SVD",
         {
@@ -193,7 +200,7 @@ BUDGETS: dict[str, dict[str, dict[str, Any]]] = {
             "budget10": {"n_factors": 100, "n_epochs": 50, "lr_all": RATES, "reg_all": DECAYS},
             "budget30": {"n_factors": 100, "n_epochs": 150, "reg_all": DECAYS},
             "budget100": {"n_factors": 200, "n_epochs": 280, "reg_all": DECAYS[1:]},
-            "budget300": {"n_factors": 400, "n_epochs": 400, "reg_all": DECAYS[1:]},
+            "budget300": {"n_factors": 400, "n_epochs": 400, "reg_all": 0.1},
         },
     ).settings,
     "surprise-svdpp": surprise(
@@ -202,7 +209,7 @@ BUDGETS: dict[str, dict[str, dict[str, Any]]] = {
             "budget10": {"n_factors": 5, "n_epochs": 2, "lr_all": [0.007, 0.02]},
             "budget30": {"n_factors": 5, "n_epochs": 6, "lr_all": [0.007, 0.02]},
             "budget100": {"n_factors": 20, "n_epochs": 8, "reg_all": [0.02, 0.05]},
-            "budget300": {"n_factors": 20, "n_epochs": 25, "reg_all": [0.02, 0.05]},
+            "budget300": {"n_factors": 20, "n_epochs": 25, "reg_all": 0.05},
         },
     ).settings,
     "surprise-knn": surprise(
@@ -222,7 +229,7 @@ BUDGETS: dict[str, dict[str, dict[str, Any]]] = {
             "budget10": {"embedding_size": 50, "epochs": 18, "regularization": [0.03, 0.1, 0.3]},
             "budget30": {"embedding_size": 100, "epochs": 18, "regularization": [0.1, 0.3]},
             "budget100": {"embedding_size": 100, "epochs": 60, "regularization": [0.1, 0.3]},
-            "budget300": {"embedding_size": 200, "epochs": 40, "regularization": [0.1, 0.3]},
+            "budget300": {"embedding_size": 200, "epochs": 40, "regularization": 0.1},
         },
     ).settings,
     "cornac-mf": {
@@ -234,7 +241,7 @@ BUDGETS: dict[str, dict[str, dict[str, Any]]] = {
         "budget10-k200": cornac_budget(200, 80, learning_rate=RATES[:2], lambda_reg=DECAYS),
         "budget30": cornac_budget(200, 250, learning_rate=[0.0025, 0.005], lambda_reg=DECAYS[1:]),
         "budget100": cornac_budget(400, 400, learning_rate=[0.0025, 0.005], lambda_reg=[0.1]),
-        "budget300": cornac_budget(400, 1200, learning_rate=[0.001, 0.0025], lambda_reg=[0.1]),
+        "budget300": cornac_budget(400, 1200, learning_rate=[0.0025], lambda_reg=[0.1]),
     },
     "myfm-regression": myfm_budgets(
         {
@@ -272,7 +279,7 @@ BUDGETS: dict[str, dict[str, dict[str, Any]]] = {
     "i-autorec": {
         "budget30": {"iterations": 15, "weight_decay": [30.0, 100.0]},
         "budget100": {"iterations": 50, "weight_decay": [30.0, 100.0]},
-        "budget300": {"iterations": 150, "weight_decay": [30.0, 100.0]},
+        "budget300": {"iterations": 150, "weight_decay": 30.0},
     },
     "sparsefc": {
         f"budget{seconds}": {
