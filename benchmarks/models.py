@@ -182,9 +182,9 @@ BUDGETS: dict[str, dict[str, dict[str, Any]]] = {
             "budget10": {
                 "hidden": [[25, 100]],
                 "item_links": 0,
-                "epochs": 17,
+                "epochs": 14,
                 "members": 3,
-                "learner": {"decay": 0.92},
+                "learner": {"decay": 0.91},
             },
             "budget30": {"hidden": [[25, 100]], "item_links": 0},
             "budget100": {"item_links": 0, "members": 14},
