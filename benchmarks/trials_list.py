@@ -83,6 +83,10 @@ GROUPS: dict[str, Group] = {
         "How much of the prior of users' own biases knows no order of levels?",
         each_learner("habit", (0.0, 0.5, 1.0)),
     ),
+    "learn-habits": Group(
+        "Is that part how people are seen to vary, or are all levels alike?",
+        each_learner("learn_habits", (True, False)),
+    ),
     "bias-precision": Group(
         "How strong is the prior of the biases?",
         each_learner("bias_precision", (0.5, 1.0, 2.0, 4.0)),

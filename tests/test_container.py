@@ -180,7 +180,7 @@ def test_a_newer_format_asks_for_an_upgrade(file, monkeypatch):
 
 
 def test_an_older_format_is_read(file, monkeypatch):
-    monkeypatch.setitem(FORMAT, "model", 2)
+    monkeypatch.setitem(FORMAT, "model", FORMAT["model"] + 1)
     assert read_container(file, "model")[0] == HEADER
 
 

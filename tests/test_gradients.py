@@ -2,7 +2,7 @@
 
 A pass over one block with no prior, no momentum and `per_row=1` moves level parameters by
 rate / rows times K g, where g is the gradient and K = F F' the smoothing of the features (for the
-biases that users own, with their habits in it); hidden biases and links move by g itself. So what a
+biases that users own, that of their prior); hidden biases and links move by g itself. So what a
 pass did gives its gradient to full precision.
 """
 
@@ -11,10 +11,10 @@ import pytest
 from scipy.special import expit
 
 import referee
+from ordbm.habits import BiasPrior
 from ordbm.learning.learners import PseudoLikelihood
 from ordbm.learning.trainer import Trainer
 
-HABIT = 0.3
 CLOSE = {"rtol": 1e-6, "atol": 1e-8}
 NOTHING = {
     f"{block}_{term}": 0.0
@@ -29,7 +29,6 @@ PLAIN = {
     "block_rows": referee.ONE_BLOCK,
     "shared_potential": True,
     "unit_smoothing": False,
-    "habit": HABIT,
     **NOTHING,
 }
 BLOCKS = ("hidden_bias", "rating_bias", "coupling", "link_weight")
@@ -40,6 +39,12 @@ def gradient_case(kind, sides, links, seed=1):
     return referee.case(kind, sides, links, hidden=(2, 2), seed=seed)
 
 
+def user_prior(machine):
+    """A prior of users' own biases that has a shape of its own, and no weight."""
+    n = len(machine.level_bias)
+    return BiasPrior(0.7 * machine.features.smoothing + np.diag(np.linspace(0.1, 0.4, n)), 0.0)
+
+
 def present(machine):
     """Numbers of the sides that the machine has."""
     return [number for number, side in enumerate(machine.sides) if side is not None]
@@ -48,7 +53,7 @@ def present(machine):
 def after_pass(case, number, learner, other_scores=None):
     """(machine, objective, training) after one pass over side `number` alone."""
     machine = referee.copied(case.machine)
-    trainer = Trainer(machine, case.ratings, learner)
+    trainer = Trainer(machine, case.ratings, learner, user_prior=user_prior(machine))
     numbers = present(machine)
     training = trainer.sides[numbers.index(number)]
     if other_scores is None:
@@ -86,7 +91,7 @@ def expected_moves(case, number, objective):
     side = machine.sides[number]
     p, d = side.parameters, side.n_hidden
     K = machine.features.smoothing
-    bias_K = (1 - HABIT) * K + HABIT * np.eye(len(K)) if number == 1 else K
+    bias_K = user_prior(machine).smoothing if number == 1 else K
 
     def slope(array):
         return referee.finite_differences(lambda: objective(machine), array)

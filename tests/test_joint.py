@@ -8,6 +8,7 @@ import pytest
 import ordbm
 import referee
 from ordbm.errors import SettingsError
+from ordbm.habits import BiasPrior
 from ordbm.inference.evidence import Evidence, softmax
 from ordbm.inference.joint import JointDistribution, joint_levels
 from ordbm.inference.newcomer import newcomer_evidence
@@ -228,7 +229,7 @@ def test_a_newcomers_ratings_jointly():
     case = referee.case("ordinal", "joint", "items")
     someone = newcomer_evidence(
         Evidence(case.machine, case.ratings, 1), np.array([1, 2]), np.array([2, 0], np.uint8),
-        np.zeros(0), 1.0, 1.0,
+        np.zeros(0), 1.0, BiasPrior(case.machine.features.smoothing, 1.0),
     )  # fmt: skip
     users, items = np.zeros(3, np.int32), np.array([0, 1, 3], np.int32)
     for pair in range(3):

@@ -10,15 +10,24 @@ import ordbm
 import referee
 from ordbm.datasets import filter_items
 from ordbm.errors import RatingsError
+from ordbm.habits import BiasPrior
 from ordbm.inference.evidence import Evidence, softmax
 from ordbm.inference.newcomer import newcomer_evidence
 
-PRECISION = {"coupling_precision": 1.5, "bias_precision": 0.7}
+COUPLING_PRECISION, BIAS_PRECISION = 1.5, 0.7
 GIVEN = {0: 2.0, 2: 0.0, 3: 1.0}  # what the newcomer gave to which item
 UNSEEN = 1
 
 
-def newcomer(case, given, **precision):
+def bias_prior(machine, habit=0.0):
+    """Order of the levels, and levels alone."""
+    smoothing = machine.features.smoothing
+    smoothing = smoothing / np.trace(smoothing) * len(smoothing)
+    blend = (1 - habit) * smoothing + habit * np.eye(len(smoothing))
+    return BiasPrior(blend, BIAS_PRECISION)
+
+
+def newcomer(case, given, *, prior=None, precision=COUPLING_PRECISION):
     items = np.array(list(given), np.int32)[::-1]  # in any order
     rating = np.array(list(given.values()))[::-1]
     gaussian = case.machine.features.is_gaussian
@@ -27,7 +36,8 @@ def newcomer(case, given, **precision):
         items,
         np.zeros(len(items), np.uint8) if gaussian else rating.astype(np.uint8),
         rating.astype(np.float32) if gaussian else np.zeros(0, np.float32),
-        **(PRECISION | precision),
+        precision,
+        prior or bias_prior(case.machine),
     )
 
 
@@ -96,15 +106,13 @@ def test_same_ratings_same_predictions_on_the_user_side(kind, links):
 def test_fitted_parameters_are_the_most_probable(kind, sides, links, habit):
     """Moving any feature's parameter by a little lowers the penalised likelihood, either way."""
     case = referee.case(kind, sides, links, hidden=(1, 2), spread=0.5)
-    side = newcomer(case, GIVEN, habit=habit).machine.item_side
+    prior = bias_prior(case.machine, habit)
+    side = newcomer(case, GIVEN, prior=prior).machine.item_side
     single = case.machine.features.single
     scale = np.sqrt(len(single) / np.trace(single @ single.T))  # steps of one on average
     features = single * scale
     gamma = np.linalg.pinv(features) @ side.parameters.coupling[0]
-    # The prior of the bias: covariance (1 - habit) F F' + habit I, here by its square root.
-    variance, axes = np.linalg.eigh(
-        (1 - habit) * features @ features.T + habit * np.eye(len(single))
-    )
+    variance, axes = np.linalg.eigh(prior.smoothing)  # the prior of the bias by its square root
     root = axes * np.sqrt(np.maximum(variance, 0))
     typical = case.machine.item_side.unknown_bias  # the mean of that prior
     beta = np.linalg.pinv(root) @ (side.parameters.rating_bias[0] - typical)
@@ -113,8 +121,8 @@ def test_fitted_parameters_are_the_most_probable(kind, sides, links, habit):
         machine, table = with_newcomer(case, side, GIVEN)
         machine.item_side.parameters.coupling[-1] = features @ gamma
         machine.item_side.parameters.rating_bias[-1] = typical + root @ beta
-        penalty = PRECISION["coupling_precision"] * (gamma**2).sum()
-        penalty += PRECISION["bias_precision"] * (beta**2).sum()
+        penalty = COUPLING_PRECISION * (gamma**2).sum()
+        penalty += BIAS_PRECISION * (beta**2).sum()
         return fitted_objective(machine, table) - penalty / 2
 
     step = 1e-4
@@ -159,7 +167,8 @@ def test_without_ratings_a_newcomer_is_a_stranger(kind, sides, links):
 def test_a_tight_prior_keeps_the_newcomer_at_the_population():
     case = referee.case("ordinal", "item", "none")
     stranger = asked(Evidence(case.machine, case.ratings, 1), -1, [UNSEEN])
-    tight = newcomer(case, GIVEN, coupling_precision=1e9, bias_precision=1e9)
+    still = bias_prior(case.machine)._replace(precision=1e9)
+    tight = newcomer(case, GIVEN, precision=1e9, prior=still)
     loose = newcomer(case, GIVEN)
     np.testing.assert_allclose(asked(tight, 0, [UNSEEN]), stranger, rtol=1e-6)
     assert np.abs(asked(loose, 0, [UNSEEN]) - stranger).max() > 1e-3

@@ -24,7 +24,7 @@ from ordbm.files import replaced
 Header = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
-FORMAT = {"model": 2, "checkpoint": 2}  # the newest format of each kind; older ones keep loading
+FORMAT = {"model": 3, "checkpoint": 2}  # the newest format of each kind; older ones keep loading
 METADATA = "ordbm"
 LONGEST_HEADER = 100_000_000  # bytes; safetensors' own limit
 

@@ -89,9 +89,3 @@ def ordinal_table(n_levels: int) -> NDArray[np.float64]:
     down = np.minimum(difference, 0)[:, :-1]
     up = np.maximum(difference, 0)[:, 1:]
     return np.concatenate([down, up], axis=1)
-
-
-def with_habit(smoothing: NDArray[np.float64], habit: float) -> NDArray[np.float64]:
-    """(1 - habit) K + habit I: a share of the steps goes to a level alone, whatever its order."""
-    blend: NDArray[np.float64] = (1 - habit) * smoothing + habit * np.eye(len(smoothing))
-    return blend

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ordbm.encoding import log_frequencies
 from ordbm.errors import SettingsError
 from ordbm.features import Standard
+from ordbm.habits import BiasPrior
 from ordbm.ids import IdMap
 from ordbm.inference.distribution import (
     LevelDistribution,
@@ -25,6 +26,7 @@ from ordbm.inference.distribution import (
 from ordbm.inference.evidence import Evidence, Method
 from ordbm.inference.newcomer import newcomer_evidence
 from ordbm.learning.learners import Learner
+from ordbm.learning.trainer import user_bias_prior
 from ordbm.machine import Machine, Orientations
 from ordbm.metrics.ratings import scores
 from ordbm.prediction import Codes, Known, Mask, level_values
@@ -69,6 +71,7 @@ class Fitted(Known):
         super().__init__(users, items, scale, rated_users, rated_items)
         self.standard, self.machines, self.ratings = standard, tuple(machines), ratings
         self.threads, self.presence = threads, presence
+        self._bias_priors: dict[Learner, BiasPrior] = {}  # that newcomers were given
         self.origin = origin or Origin.now()
 
     @cached_property
@@ -145,16 +148,10 @@ class Fitted(Known):
         item_side = self.machines[0].item_side
         n_hidden = item_side.n_hidden if item_side else 0
         precision = prior.tightened(np.diff(self.ratings.by_user.start), n_hidden)
+        if prior not in self._bias_priors:
+            self._bias_priors[prior] = user_bias_prior(self.machines[0], self.ratings, prior)
         return tuple(
-            newcomer_evidence(
-                one,
-                items,
-                level,
-                value,
-                precision,
-                prior.bias_precision,
-                prior.habit,
-            )
+            newcomer_evidence(one, items, level, value, precision, self._bias_priors[prior])
             for one in self.evidence
         )
 

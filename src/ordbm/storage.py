@@ -35,7 +35,7 @@ from ordbm.rows import Rows, paired, stable_order
 from ordbm.scale import LARGEST, ContinuousScale, RatingScale
 from ordbm.settings import Settings, settings_of
 from ordbm.stored_settings import (
-    first_format,
+    of_older_format,
     packed_settings,
     unpacked_record,
     unpacked_settings,
@@ -74,6 +74,7 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
     for number, machine in enumerate(fitted.machines):
         arrays |= _machine_arrays(machine, number)
     arrays |= _presence_arrays(fitted.presence)
+    learner = learner_of(settings_of(**model.told).learner)
     header = {
         "version": fitted.origin.version,
         "time": fitted.origin.time,
@@ -86,6 +87,7 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
         "scale": _packed_scale(fitted.scale),
         "standard": fitted.standard,
         "presence": _packed_presence(fitted.presence),
+        "habits": learner.learn_habits,
     }
     try:
         _stored(json.loads(json.dumps(header)), dict(arrays))
@@ -109,8 +111,8 @@ def load_model(path: str | os.PathLike[str]) -> Stored:
 
 def _stored(header: Header, arrays: Arrays) -> Stored:
     told = unpacked_settings(header["settings"])
-    if "members" not in header:
-        told = first_format(told)
+    if "habits" not in header:  # since format 3
+        told = of_older_format(told, 2 if "members" in header else 1)
     settings = settings_of(**told)
     learner_of(settings.learner)
     scale = _unpacked_scale(header["scale"])

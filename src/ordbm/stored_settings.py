@@ -67,19 +67,23 @@ def unpacked_settings(plain: Header) -> dict[str, Any]:
     }
 
 
-def first_format(told: Mapping[str, Any]) -> dict[str, Any]:
-    """What a model of the first format was told, with what the defaults were at that time.
+def of_older_format(told: Mapping[str, Any], version: int) -> dict[str, Any]:
+    """What a model of an older format was told, with what the defaults were at that time.
 
-    A newcomer is met with the precisions that the model was learnt with.
+    A newcomer is met with the prior that the model was learnt with.
     """
     settings = settings_of(**told)
-    hidden = settings.hidden_sizes if settings.hidden is None else settings.hidden
-    found = {**told, "hidden": hidden, "members": 1}
+    found = dict(told)
     learner = learner_of(settings.learner)
+    if version == 1:
+        hidden = settings.hidden_sizes if settings.hidden is None else settings.hidden
+        found |= {"hidden": hidden, "members": 1}
     if isinstance(learner, PseudoLikelihood):
-        if learner is not settings.learner:  # it was named, not given
-            learner = replace(learner, coupling_precision=12.0, bias_precision=1.0)
-        found["learner"] = replace(learner, ratings_per_unit=0.0, count_weight=0.0)
+        if version == 1:
+            if learner is not settings.learner:  # it was named, not given
+                learner = replace(learner, coupling_precision=12.0, bias_precision=1.0)
+            learner = replace(learner, ratings_per_unit=0.0, count_weight=0.0)
+        found["learner"] = replace(learner, learn_habits=False)
     return found
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax
 
+from ordbm.habits import BiasPrior
 from ordbm.inference.evidence import Evidence
 from ordbm.kernels.structures import padded
 from ordbm.machine import Array, Machine, Orientations, Parameters, Side
@@ -23,12 +24,11 @@ def newcomer_evidence(
     level: Array,
     value: Array,
     coupling_precision: float,
-    bias_precision: float,
-    habit: float = 0.0,
+    bias_prior: BiasPrior,
 ) -> Evidence:
     """Evidence about one new user, code 0, who gave `items` these levels (or values).
 
-    The precisions and the habit are those of the prior of users' own parameters.
+    Precision and prior are those of users' own parameters in training.
     """
     order = np.argsort(items)
     n_items = evidence.ratings.by_item.n_rows
@@ -46,7 +46,7 @@ def newcomer_evidence(
     )
     if machine.item_side is None:
         return found
-    side = _fitted_side(evidence, found, coupling_precision, bias_precision, habit)
+    side = _fitted_side(evidence, found, coupling_precision, bias_prior)
     joint = Evidence(
         Machine(machine.features, machine.level_bias, machine.user_side, side), ratings, 1
     )
@@ -64,8 +64,7 @@ def _fitted_side(
     evidence: Evidence,
     user_part: Evidence,
     coupling_precision: float,
-    bias_precision: float,
-    habit: float,
+    bias_prior: BiasPrior,
 ) -> Side:
     """The item side with the newcomer as its only column, fitted in feature space."""
     machine = evidence.machine
@@ -80,8 +79,8 @@ def _fitted_side(
     rest = user_part.pair_scores(nobody, row.column).astype(np.float64)  # (m, n)
     has_bias = bool(trained.parameters.rating_bias.size)
     typical = trained.unknown_bias.astype(np.float64)  # where the prior has somebody's bias
-    # The same prior covariance as in training, (1 - habit) F F' + habit I.
-    bias_table = np.hstack([np.sqrt(1 - habit) * table, np.sqrt(habit) * np.eye(n)])
+    variance, axes = np.linalg.eigh(bias_prior.smoothing)
+    bias_table = axes * np.sqrt(np.maximum(variance, 0.0))
     n_features = table.shape[1]
 
     def parts(free: Array) -> tuple[Array, Array]:
@@ -98,9 +97,9 @@ def _fitted_side(
             table @ gamma,
             typical + bias_table @ beta,
         )
-        penalty = coupling_precision * (gamma**2).sum() + bias_precision * (beta**2).sum()
+        penalty = coupling_precision * (gamma**2).sum() + bias_prior.precision * (beta**2).sum()
         gradient = coupling_precision * gamma - table.T @ coupling_gradient
-        bias_part = bias_precision * beta - bias_table.T @ bias_gradient
+        bias_part = bias_prior.precision * beta - bias_table.T @ bias_gradient
         whole = [gradient.ravel(), bias_part] if has_bias else [gradient.ravel()]
         return 0.5 * penalty - value, np.concatenate(whole)
 

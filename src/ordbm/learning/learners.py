@@ -32,7 +32,8 @@ class Learner:
     priors (of deviations from the population's level potential, if that is shared), curvatures the
     typical second derivative per rating. `per_row` above zero adds per_row times the block's rows
     to that scale instead: plain stochastic gradient. People have habits on a scale, such as whole
-    stars only, that the order of its levels does not explain: `habit` leaves room for them.
+    stars only, that the order of its levels does not explain: `habit` leaves room for them, and
+    with `learn_habits` it is for those that the ratings show.
     """
 
     rate: float
@@ -46,6 +47,7 @@ class Learner:
     bias_curvature: float
     count_weight: float  # ratings by which levels' frequencies by count are drawn to all; 0: unused
     habit: float  # share of the prior of users' own biases that knows no order of levels
+    learn_habits: bool  # that share is how users were seen to vary; if not, all levels are alike
     hidden_precision: float
     hidden_curvature: float
     link_precision: float
@@ -70,6 +72,8 @@ class Learner:
                 f"other_side={self.other_side!r} is not known: use one of "
                 f"{', '.join(get_args(OtherSide))}"
             )
+        if not isinstance(self.learn_habits, bool):
+            raise SettingsError(f"learn_habits={self.learn_habits!r}: use True or False")
         if self.block_rows is not None and self.block_rows < 1:
             raise SettingsError(f"block_rows={self.block_rows!r}: must be at least 1, or None")
 
@@ -144,6 +148,7 @@ class PseudoLikelihood(Learner):
     bias_curvature: float = 0.2
     count_weight: float = 20.0
     habit: float = 0.5
+    learn_habits: bool = True
     hidden_precision: float = 1.0
     hidden_curvature: float = 0.1
     link_precision: float = 1000.0
@@ -176,6 +181,7 @@ class ContrastiveDivergence(Learner):
     bias_curvature: float = 0.0
     count_weight: float = 0.0
     habit: float = 0.0
+    learn_habits: bool = False
     hidden_precision: float = 0.0
     hidden_curvature: float = 0.0
     link_precision: float = 0.0

@@ -41,6 +41,7 @@ class SideTraining:
         threads: int,
         *,
         curvature: float = 1.0,
+        bias_precision: float,
         scored: bool,
     ) -> None:
         self.side = side
@@ -50,6 +51,7 @@ class SideTraining:
         self.threads = threads
         self.seed = seed
         self.curvature = curvature
+        self.bias_precision = bias_precision
         self.n_levels = len(tables.smoothing)
         dtype = side.parameters.coupling.dtype
         contrastive = isinstance(learner, ContrastiveDivergence)
@@ -93,7 +95,10 @@ class SideTraining:
         """One pass over all blocks in a fresh order; the objective summed over ratings."""
         step = self.learner.step(epoch, self.curvature, level_bias.dtype)
         precision = self.learner.tightened(self.column_count, self.side.n_hidden)
-        step = step._replace(coupling_precision=level_bias.dtype.type(precision))
+        step = step._replace(
+            coupling_precision=level_bias.dtype.type(precision),
+            bias_precision=level_bias.dtype.type(self.bias_precision),
+        )
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.plan.first_row) - 1)
         if isinstance(self.learner, ContrastiveDivergence):
             return self._follow_samples(epoch, step, order, level_bias, level_velocity, other)

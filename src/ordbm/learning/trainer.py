@@ -9,7 +9,7 @@ import numpy as np
 
 from ordbm.encoding import count_potentials
 from ordbm.errors import SettingsError
-from ordbm.features import with_habit
+from ordbm.habits import BiasPrior, bias_prior
 from ordbm.kernels.structures import Tables
 from ordbm.learning.learners import Learner, PseudoLikelihood
 from ordbm.learning.side import SideTraining
@@ -28,19 +28,23 @@ class Trainer:
         threads: int = 1,
         *,
         is_new: bool = False,
+        user_prior: BiasPrior | None = None,
     ) -> None:
         """`is_new`: the machine has learnt nothing, so that neither side has anything to say yet.
 
-        Scoring all ratings by the other side would cost as much as several epochs.
+        Scoring all ratings by the other side would cost as much as several epochs. `user_prior` is
+        what `user_bias_prior` gives, if it is known already.
         """
         self.machine = machine
         self.is_new = is_new
         self.learner = learner
         self.n_ratings = len(ratings.by_user.column)
-        smoothing = machine.features.smoothing
-        if learner.unit_smoothing:
-            smoothing = smoothing / np.trace(smoothing) * len(smoothing)
-        habits = (0.0, learner.habit)  # items own the user side's biases, users the item side's
+        smoothing = smoothing_of(machine, learner)
+        # Items own the user side's biases, users the item side's.
+        priors = (
+            BiasPrior(smoothing, learner.bias_precision),
+            user_prior or user_bias_prior(machine, ratings, learner),
+        )
         by_count = [
             count_potentials(ratings[1 - number], len(smoothing), learner.count_weight)
             for number in range(2)
@@ -48,11 +52,11 @@ class Trainer:
         tables = [
             Tables(
                 smoothing.astype(machine.dtype),
-                with_habit(smoothing, habit).astype(machine.dtype),
+                prior.smoothing.astype(machine.dtype),
                 machine.features.pair.astype(machine.dtype),
                 potential.astype(machine.dtype),
             )
-            for habit, (potential, _) in zip(habits, by_count, strict=True)
+            for prior, (potential, _) in zip(priors, by_count, strict=True)
         ]
         if is_new:
             for side, (potential, unknown) in zip(machine.sides, by_count, strict=True):
@@ -76,6 +80,7 @@ class Trainer:
                 2 * seed + number,
                 threads,
                 curvature=machine.features.curvature(side.n_hidden),
+                bias_precision=priors[number].precision,
                 scored=joint,
             )
             for number, side in enumerate(machine.sides)
@@ -129,6 +134,25 @@ class Trainer:
     def _keeps_scores(self) -> bool:
         """Whether a pass leaves the side's scores behind for the other side."""
         return isinstance(self.learner, PseudoLikelihood) and self.learner.other_side == "exact"
+
+
+def smoothing_of(machine: Machine, learner: Learner) -> Array:
+    """How steps on the machine's features are seen by levels, in the learner's unit."""
+    smoothing = machine.features.smoothing
+    if learner.unit_smoothing:
+        smoothing = smoothing / np.trace(smoothing) * len(smoothing)
+    return smoothing
+
+
+def user_bias_prior(machine: Machine, ratings: Orientations, learner: Learner) -> BiasPrior:
+    """The prior of the biases that users own, where they own any."""
+    return bias_prior(
+        ratings,
+        smoothing_of(machine, learner),
+        learner.bias_precision,
+        learner.habit,
+        learnt=learner.learn_habits and machine.item_side is not None,
+    )
 
 
 def _tell_part(tell: Callable[[float], object], part: int, parts: int, share: float) -> None:
