@@ -12,7 +12,7 @@ from scipy.special import expit
 
 import referee
 from ordbm.habits import BiasPrior
-from ordbm.learning.learners import PseudoLikelihood
+from ordbm.learning.learners import TIGHTENING, PseudoLikelihood
 from ordbm.learning.trainer import Trainer
 
 CLOSE = {"rtol": 1e-6, "atol": 1e-8}
@@ -297,7 +297,7 @@ def test_erratum_the_papers_gaussian_gradient_lacks_a_factor():
 def test_steps_know_counts_priors_and_momentum(ratings_per_unit):
     """v = momentum v + K g - tau w; w += rate / (tau + kappa c) v, c the ratings of a column.
 
-    The couplings' tau grows by the square of what a typical column lacks of what its units need.
+    The couplings' tau grows with what a typical column lacks of what its units need.
     """
     case = gradient_case("ordinal", "user", "items")
     settings = {
@@ -319,7 +319,7 @@ def test_steps_know_counts_priors_and_momentum(ratings_per_unit):
     typical = (count**2).sum() / total
     assert 1 < typical < 4
     full = ratings_per_unit * machine.user_side.n_hidden
-    tau = 3.0 * (full / typical) ** 2 if full else 3.0
+    tau = 3.0 * (1 + TIGHTENING * (full / typical - 1)) if full else 3.0
     scale = {  # tau + kappa c, and tau
         "coupling": (tau + 0.5 * count[:, None, None], tau),
         "rating_bias": (2.0 + 0.25 * count[:, None], 2.0),

@@ -15,6 +15,7 @@ from ordbm.errors import CheckpointError, ModelFileError, SettingsError
 from ordbm.features import features
 from ordbm.fitted import Fitted
 from ordbm.inference.distribution import LevelDistribution, NormalDistribution, averaged
+from ordbm.learning.learners import TIGHTENING
 from ordbm.learning.members import Members, member_seed
 from ordbm.learning.side import SideTraining
 from ordbm.learning.trainer import Trainer
@@ -382,7 +383,7 @@ def test_members_are_counted_in_whole_numbers(wrong):
 # -- sparse sides ---------------------------------------------------------------------------------
 
 
-def test_couplings_are_tightened_by_the_square_of_what_columns_lack():
+def test_couplings_are_tightened_by_what_columns_lack():
     learner = PseudoLikelihood(coupling_precision=3.0, ratings_per_unit=0.5)
 
     def factor(*counts):
@@ -390,14 +391,14 @@ def test_couplings_are_tightened_by_the_square_of_what_columns_lack():
 
     assert factor(20, 20, 20) == 1.0
     assert factor(500, 20) == 1.0
-    assert factor(10, 10) == pytest.approx(4.0)
-    assert factor(5) == pytest.approx(16.0)
-    assert factor(0, 0, 10) == pytest.approx(4.0)  # columns without ratings do not count
-    assert factor() == factor(0) == factor(1) == pytest.approx(400.0)
+    assert factor(10, 10) == pytest.approx(1 + TIGHTENING)
+    assert factor(5) == pytest.approx(1 + 3 * TIGHTENING)
+    assert factor(0, 0, 10) == pytest.approx(1 + TIGHTENING)  # columns without ratings do not count
+    assert factor() == factor(0) == factor(1) == pytest.approx(1 + 19 * TIGHTENING)
     by_count = [factor(n, n, 2 * n) for n in range(1, 40)]
     assert by_count == sorted(by_count, reverse=True)
     typical = (4 * 4 + 12 * 12) / 16  # of the column of a rating drawn at random
-    assert factor(4, 12) == pytest.approx((20 / typical) ** 2)
+    assert factor(4, 12) == pytest.approx(1 + TIGHTENING * (20 / typical - 1))
     assert PseudoLikelihood(ratings_per_unit=0).tightened(np.array([1]), 40) == 8.0
     assert learner.tightened(np.array([10]), 20) == 3.0
 

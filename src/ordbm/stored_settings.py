@@ -79,9 +79,12 @@ def of_older_format(told: Mapping[str, Any], version: int) -> dict[str, Any]:
         hidden = settings.hidden_sizes if settings.hidden is None else settings.hidden
         found |= {"hidden": hidden, "members": 1}
     if isinstance(learner, PseudoLikelihood):
+        named = learner is not settings.learner
+        if named and version == 1:
+            learner = replace(learner, coupling_precision=12.0, bias_precision=1.0)
+        elif named:
+            learner = replace(learner, ratings_per_unit=0.3)
         if version == 1:
-            if learner is not settings.learner:  # it was named, not given
-                learner = replace(learner, coupling_precision=12.0, bias_precision=1.0)
             learner = replace(learner, ratings_per_unit=0.0, count_weight=0.0)
         found["learner"] = replace(learner, learn_habits=False)
     return found

@@ -22,6 +22,7 @@ from ordbm.kernels.structures import Step
 OtherSide = Literal["exact", "mean_field_with_own", "sample"]
 
 FEWEST_BLOCKS = 8  # steps per epoch that each side takes at least
+TIGHTENING = 8.0  # of couplings, where a column lacks as many ratings as it should have at least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +98,7 @@ class Learner:
         counts = np.asarray(column_counts, np.float64)
         typical = (counts**2).sum() / max(counts.sum(), 1.0)  # of a rating's column
         short = self.ratings_per_unit * n_hidden / max(typical, 1.0)
-        return self.coupling_precision * max(1.0, short) ** 2
+        return self.coupling_precision * (1.0 + TIGHTENING * max(0.0, short - 1.0))
 
     def step(self, epoch: int, curvature: float, dtype: Any) -> Step:
         """The step of an epoch, counted from 0; `curvature` multiplies all curvatures."""
@@ -143,7 +144,7 @@ class PseudoLikelihood(Learner):
     per_row: float = 0.0
     coupling_precision: float = 8.0
     coupling_curvature: float = 0.1
-    ratings_per_unit: float = 0.3
+    ratings_per_unit: float = 0.2
     bias_precision: float = 2.0
     bias_curvature: float = 0.2
     count_weight: float = 20.0
