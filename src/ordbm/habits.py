@@ -17,10 +17,9 @@ from ordbm.kernels.habits import add_level_use
 from ordbm.machine import Array, Orientations
 from ordbm.rows import Rows
 
-MOST_PEOPLE = 3_000  # looked at, evenly spaced among all
+MOST_PEOPLE = 1_000  # looked at, evenly spaced among all
 MOST_WORK = 20_000_000  # ratings looked at, times levels squared
-ROUNDS = 10  # of expectation maximisation
-NEWTON_STEPS = 2  # in each round, from where the last one ended
+ROUNDS = 10  # of expectation maximisation, each with a Newton step from where the last one ended
 LONGEST_STEP = 1.0  # of a potential
 SHARE_WEIGHT = 20.0  # ratings by which an item's level shares are drawn to those of all
 GUESS_WEIGHT = 2  # people per level who are thought to be like the first guess
@@ -65,15 +64,14 @@ def habits(ratings: Orientations, smoothing: Array) -> Array:
     room = np.zeros(n)
     for _ in range(ROUNDS):
         inverse = np.linalg.inv(covariance)
-        for _ in range(NEWTON_STEPS):
-            gradient, information = np.zeros_like(own), np.zeros((len(people), n, n))
-            add_level_use(
-                people, rows.start, rows.column, rows.level, potential, own, room, gradient,
-                information,
-            )  # fmt: skip
-            posterior = np.linalg.inv(information + inverse)
-            step = np.einsum("pst,pt->ps", posterior, gradient - own @ inverse)
-            own += np.clip(step, -LONGEST_STEP, LONGEST_STEP)
+        gradient, information = np.zeros_like(own), np.zeros((len(people), n, n))
+        add_level_use(
+            people, rows.start, rows.column, rows.level, potential, own, room, gradient,
+            information,
+        )  # fmt: skip
+        posterior = np.linalg.inv(information + inverse)
+        step = np.einsum("pst,pt->ps", posterior, gradient - own @ inverse)
+        own += np.clip(step, -LONGEST_STEP, LONGEST_STEP)
         seen = np.einsum("ps,pt->st", own, own) + posterior.sum(axis=0)
         covariance = (seen + weight * guess) / (len(people) + weight)
     return covariance
