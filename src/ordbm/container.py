@@ -26,6 +26,7 @@ Arrays = dict[str, NDArray[Any]]
 
 FORMAT = {"model": 3, "checkpoint": 2}  # the newest format of each kind; older ones keep loading
 METADATA = "ordbm"
+LARGEST_PARAMETER = 1e6  # far beyond what any machine learns, far below what overflows in a sum
 LONGEST_HEADER = 100_000_000  # bytes; safetensors' own limit
 
 DTYPES = {
@@ -81,6 +82,17 @@ def read_container(path: str | os.PathLike[str], kind: str) -> tuple[Header, Arr
         raise ModelFileError(f"cannot read {_shown(path)}: {error.strerror or error}") from error
     except (SafetensorError, ValueError, RecursionError):
         raise _altered(path) from None
+
+
+def taken(arrays: Arrays, name: str, dtype: Any, *shape: int | None) -> NDArray[Any]:
+    """The array of this name, out of `arrays`; None stands for any length."""
+    array = arrays.pop(name)
+    same = len(shape) == array.ndim and all(
+        want is None or want == have for want, have in zip(shape, array.shape, strict=True)
+    )
+    if array.dtype != dtype or not same:
+        raise ValueError(f"{name} has another type or shape")
+    return array
 
 
 def _read(path: str | os.PathLike[str], kind: str) -> tuple[Header, Arrays]:

@@ -16,7 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.container import Arrays, Header, read_container, write_container
+from ordbm.container import (
+    LARGEST_PARAMETER,
+    Arrays,
+    Header,
+    read_container,
+    taken,
+    write_container,
+)
 from ordbm.errors import ModelFileError
 from ordbm.features import Features, Standard, features
 from ordbm.fitted import Fitted, Origin
@@ -29,11 +36,11 @@ from ordbm.machine import Machine, Orientations, Parameters, Side
 from ordbm.neighbours import Links
 from ordbm.parallel import thread_count
 from ordbm.portable import STORABLE, packed, packed_ids, unpacked, unpacked_ids
-from ordbm.presence import CURVE, Presence
 from ordbm.ratings import Scale
 from ordbm.rows import Rows, paired, stable_order
 from ordbm.scale import LARGEST, ContinuousScale, RatingScale
 from ordbm.settings import Settings, settings_of
+from ordbm.stored_presence import packed_presence, presence_arrays, unpacked_presence
 from ordbm.stored_settings import (
     of_older_format,
     packed_settings,
@@ -41,7 +48,6 @@ from ordbm.stored_settings import (
     unpacked_settings,
 )
 
-LARGEST_PARAMETER = 1e6  # far beyond what any machine learns, far below what overflows in a sum
 LARGEST_RATING = 1e12  # in units of its deviation
 WIDEST = 1e4  # sum of a column's Gaussian couplings; a quadrature spans it in half units
 
@@ -73,7 +79,7 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
     }
     for number, machine in enumerate(fitted.machines):
         arrays |= _machine_arrays(machine, number)
-    arrays |= _presence_arrays(fitted.presence)
+    arrays |= presence_arrays(fitted.presence)
     learner = learner_of(settings_of(**model.told).learner)
     header = {
         "version": fitted.origin.version,
@@ -86,7 +92,7 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
         "hidden": [int(side.n_hidden) if side else 0 for side in fitted.machines[0].sides],
         "scale": _packed_scale(fitted.scale),
         "standard": fitted.standard,
-        "presence": _packed_presence(fitted.presence),
+        "presence": packed_presence(fitted.presence),
         "habits": learner.learn_habits,
     }
     try:
@@ -125,7 +131,7 @@ def _stored(header: Header, arrays: Arrays) -> Stored:
     if "hidden" in header:  # its sizes may follow the number of ratings
         settings = replace(settings, hidden=tuple(header["hidden"]))
     machines = _machines(header.get("members", 1), arrays, settings, table, len(users), len(items))
-    presence = _presence(header.get("presence"), arrays, len(users), len(items))
+    presence = unpacked_presence(header.get("presence"), arrays, len(users), len(items))
     if arrays:
         raise ValueError(f"{min(arrays)} has no place in it")
     return Stored(
@@ -217,24 +223,13 @@ def _numbers(plain: Sequence[Any]) -> list[float]:
 # -- ratings, parameters, links -------------------------------------------------------------------
 
 
-def _taken(arrays: Arrays, name: str, dtype: Any, *shape: int | None) -> NDArray[Any]:
-    """The array of this name, out of `arrays`; None stands for any length."""
-    array = arrays.pop(name)
-    same = len(shape) == array.ndim and all(
-        want is None or want == have for want, have in zip(shape, array.shape, strict=True)
-    )
-    if array.dtype != dtype or not same:
-        raise ValueError(f"{name} has another type or shape")
-    return array
-
-
 def _rows(arrays: Arrays, n_users: int, n_items: int, n_levels: int, *, gaussian: bool) -> Rows:
     """The ratings by user, every index within its range."""
-    start = _taken(arrays, "ratings.start", np.int64, n_users + 1)
-    column = _taken(arrays, "ratings.column", np.int32, None)
+    start = taken(arrays, "ratings.start", np.int64, n_users + 1)
+    column = taken(arrays, "ratings.column", np.int32, None)
     n = len(column)
-    level = _taken(arrays, "ratings.level", np.uint8, n)
-    value = _taken(arrays, "ratings.value", np.float32, n if gaussian else 0)
+    level = taken(arrays, "ratings.level", np.uint8, n)
+    value = taken(arrays, "ratings.value", np.float32, n if gaussian else 0)
     if not n or start[0] != 0 or start[-1] != n or (start[1:] < start[:-1]).any():
         raise ValueError("the users' ratings do not add up")
     if column.min() < 0 or column.max() >= n_items or level.max() >= n_levels:
@@ -274,7 +269,7 @@ def _machines(
     machines = []
     for member in range(count):
         place = _place(member)
-        level_bias = _taken(arrays, f"{place}level_bias", np.dtype(settings.dtype), table.n_levels)
+        level_bias = taken(arrays, f"{place}level_bias", np.dtype(settings.dtype), table.n_levels)
         sides = [
             _side(arrays, f"{place}{name}_side", number, links[number], settings, table)
             for number, name in enumerate(("user", "item"))
@@ -314,18 +309,18 @@ def _side(
     d = padded(n_hidden)
     dtype = np.dtype(settings.dtype)
 
-    def taken(key: str, *shape: int) -> NDArray[Any]:
-        return _taken(arrays, f"{name}.{key}", dtype, *shape)
+    def own(key: str, *shape: int) -> NDArray[Any]:
+        return taken(arrays, f"{name}.{key}", dtype, *shape)
 
     parameters = Parameters(
-        hidden_bias=taken("hidden_bias", d),
-        rating_bias=taken("rating_bias", links.n_columns if present else 0, table.n_levels),
-        coupling=taken("coupling", links.n_columns, table.n_levels, d),
-        link_weight=taken("link_weight", links.n_edges, table.n_pair),
+        hidden_bias=own("hidden_bias", d),
+        rating_bias=own("rating_bias", links.n_columns if present else 0, table.n_levels),
+        coupling=own("coupling", links.n_columns, table.n_levels, d),
+        link_weight=own("link_weight", links.n_edges, table.n_pair),
     )
     unknown = np.zeros(table.n_levels, dtype)  # in the first format
     if f"{name}.unknown_bias" in arrays:
-        unknown = taken("unknown_bias", table.n_levels)
+        unknown = own("unknown_bias", table.n_levels)
     return Side(parameters, n_hidden, links, unknown)
 
 
@@ -334,9 +329,9 @@ def _stored_links(arrays: Arrays, name: str, n_columns: int) -> Links | None:
     if f"{name}_side.link_low" not in arrays:
         return None
     low, high = (
-        _taken(arrays, f"{name}_side.{end}", np.int32, None) for end in ("link_low", "link_high")
+        taken(arrays, f"{name}_side.{end}", np.int32, None) for end in ("link_low", "link_high")
     )
-    similarity = _taken(arrays, f"{name}_side.link_similarity", np.float32, len(low))
+    similarity = taken(arrays, f"{name}_side.link_similarity", np.float32, len(low))
     if len(high) != len(low):
         raise ValueError(f"the links of the {name} side do not add up")
     return _links(low, high, similarity, n_columns)
@@ -378,51 +373,3 @@ def _check_machine(machine: Machine) -> None:
             raise ValueError("there are more hidden units than there should be")
         if machine.features.is_gaussian and np.abs(coupling).sum(axis=2).max() > WIDEST:
             raise ValueError("couplings are out of range: it has diverged")
-
-
-# -- presence -------------------------------------------------------------------------------------
-
-
-def _packed_presence(presence: Presence | None) -> Header | None:
-    if presence is None:
-        return None
-    return {"typical": presence.typical, "unknown_bias": presence.unknown_bias}
-
-
-def _presence_arrays(presence: Presence | None) -> Arrays:
-    """Its parameters by name; each link once."""
-    if presence is None:
-        return {}
-    upper = np.triu_indices(len(presence.linked), 1)
-    return {
-        "presence.item_bias": presence.item_bias,
-        "presence.user_bias": presence.user_bias,
-        "presence.linked": presence.linked,
-        "presence.link": presence.weight[upper],
-        "presence.rise": presence.rise,
-    }
-
-
-def _presence(plain: Any, arrays: Arrays, n_users: int, n_items: int) -> Presence | None:
-    if plain is None:
-        return None
-    typical, unknown_bias = _numbers([plain["typical"], plain["unknown_bias"]])
-    linked = _taken(arrays, "presence.linked", np.int32, None)
-    size = len(linked)
-    if size and (linked[0] < 0 or linked[-1] >= n_items or (linked[1:] <= linked[:-1]).any()):
-        raise ValueError("linked items are out of range or out of order")
-    link = _taken(arrays, "presence.link", np.float32, size * (size - 1) // 2)
-    item_bias = _taken(arrays, "presence.item_bias", np.float32, n_items)
-    user_bias = _taken(arrays, "presence.user_bias", np.float32, n_users)
-    rise = _taken(arrays, "presence.rise", np.float32, len(CURVE))
-    for numbers in (np.array([typical, unknown_bias]), link, item_bias, user_bias, rise):
-        if not (np.abs(numbers) <= LARGEST_PARAMETER).all():
-            raise ValueError("a parameter of presence is out of range")
-    if typical <= 0:
-        raise ValueError("a typical user has ratings")
-    if (np.diff(CURVE + rise) <= 0).any():
-        raise ValueError("log-odds of being rated do not grow with their potentials")
-    weight = np.zeros((size, size), np.float32)
-    weight[np.triu_indices(size, 1)] = link
-    weight += weight.T
-    return Presence(item_bias, user_bias, linked, weight, typical, unknown_bias, rise)
