@@ -51,6 +51,8 @@ def settings_of(run: Run) -> dict[str, Any]:
         unused = ("threads",) if settings.presence else ("threads", *PRESENCE)
         told = {name: value for name, value in asdict(settings).items() if name not in unused}
         learner = {"kind": type(model.learner).__name__, **asdict(model.learner)}
+        if not model.learner.habit:
+            del learner["learn_habits"]
         return told | {"learner": learner, "method": run.method}
     return {} if model is None else model.get_params()
 
