@@ -280,7 +280,7 @@ BUDGETS: dict[str, dict[str, dict[str, Any]]] = {
     "i-autorec": {
         "budget30": {"iterations": 15, "weight_decay": [30.0, 100.0]},
         "budget100": {"iterations": 50, "weight_decay": [30.0, 100.0]},
-        "budget300": {"iterations": 150, "weight_decay": 30.0},
+        "budget300": {"iterations": 400, "weight_decay": 100.0},
     },
     "sparsefc": {
         f"budget{seconds}": {
@@ -289,7 +289,7 @@ BUDGETS: dict[str, dict[str, dict[str, Any]]] = {
             "sparsity": 0.013,
             "layers": 2,
         }
-        for seconds, iterations in ((100, 40), (300, 120))
+        for seconds, iterations in ((100, 120), (300, 380))
     },
 }
 
