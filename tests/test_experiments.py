@@ -612,13 +612,26 @@ def waited_for_rows(path, n):
         time.sleep(0.005)
 
 
+def stopped(data, folder):
+    """(path, return code, output, errors) of a run that was sent Ctrl-C after its first row.
+
+    Python ignores exceptions in finalisers, such as those of LLVM's objects while compiled code is
+    loaded: a Ctrl-C that comes just then is lost, Python says so, and it is pressed once more.
+    """
+    for number in range(5):
+        path = folder / f"broken-{number}" / "figure3.jsonl"
+        process = started(*figure3(data, path.parent))
+        waited_for_rows(path, 1)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=PATIENCE)
+        if process.returncode or "Exception ignored" not in errors:
+            break
+    return path, process.returncode, output, errors
+
+
 def test_stopped_and_killed_it_goes_on_to_the_same_results(data, tmp_path):
-    path = tmp_path / "broken" / "figure3.jsonl"
-    process = started(*figure3(data, path.parent))
-    waited_for_rows(path, 1)
-    process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130
+    path, code, output, errors = stopped(data, tmp_path)
+    assert code == 130
     assert output == ""
     assert errors.splitlines()[-1] == "ordbm: interrupted"
     assert "Traceback" not in errors
