@@ -22,7 +22,7 @@ from ordbm.experiments.lists import (
 )
 from ordbm.experiments.memory import forget_peak, peak_bytes
 from ordbm.experiments.models import OpenMachine, OpenSVD
-from ordbm.learning.loop import EpochRecord
+from ordbm.learning.loop import EpochRecord, first_ctrl_c_noted
 from ordbm.prediction import level_values
 from ordbm.ranking import Catalogue
 from ordbm.ratings import Ratings
@@ -142,12 +142,16 @@ class Measure:
         return list_scores(hits, self.split.test, self.lengths)
 
     def _warm_up(self, run: Run) -> None:
+        """Load or compile what the run needs. Ctrl-C waits for it: LLVM may lose it, or crash."""
         few = self.split.train.select(self.split.train.user_codes < WARM_USERS)
         model = model_of(run._replace(settings={**run.settings, "epochs": 1}), self.threads)
-        if len(few) and model is not None:
+        if not len(few) or model is None:
+            return
+        with first_ctrl_c_noted(lambda: True) as interrupted:
             model.fit(few)
-            _check_whole(model)
             _scores(model, few, run)
+        if interrupted():
+            raise KeyboardInterrupt
 
 
 def _scores(model: OpenMachine | OpenSVD, test: Ratings, run: Run) -> dict[str, float]:
