@@ -13,7 +13,9 @@ from scipy.special import expit
 import referee
 from ordbm.habits import BiasPrior
 from ordbm.learning.learners import TIGHTENING, PseudoLikelihood
+from ordbm.learning.priors import Priors
 from ordbm.learning.trainer import Trainer
+from ordbm.traits import traits_of
 
 CLOSE = {"rtol": 1e-6, "atol": 1e-8}
 NOTHING = {
@@ -53,7 +55,8 @@ def present(machine):
 def after_pass(case, number, learner, other_scores=None):
     """(machine, objective, training) after one pass over side `number` alone."""
     machine = referee.copied(case.machine)
-    trainer = Trainer(machine, case.ratings, learner, user_prior=user_prior(machine))
+    priors = Priors(user_prior(machine), traits_of(case.ratings, 0))
+    trainer = Trainer(machine, case.ratings, learner, priors=priors)
     numbers = present(machine)
     training = trainer.sides[numbers.index(number)]
     if other_scores is None:

@@ -11,7 +11,7 @@ from ordbm.errors import SettingsError
 from ordbm.habits import BiasPrior
 from ordbm.inference.evidence import Evidence, softmax
 from ordbm.inference.joint import JointDistribution, joint_levels
-from ordbm.inference.newcomer import newcomer_evidence
+from ordbm.inference.newcomer import CouplingPrior, newcomer_evidence
 
 # Of a user, of an item, mixed; some of these pairs are in the ratings, some are not.
 QUESTIONS = {
@@ -229,7 +229,8 @@ def test_a_newcomers_ratings_jointly():
     case = referee.case("ordinal", "joint", "items")
     someone = newcomer_evidence(
         Evidence(case.machine, case.ratings, 1), np.array([1, 2]), np.array([2, 0], np.uint8),
-        np.zeros(0), 1.0, BiasPrior(case.machine.features.smoothing, 1.0),
+        np.zeros(0), CouplingPrior(np.zeros((1, 1)), 1.0),
+        BiasPrior(case.machine.features.smoothing, 1.0),
     )  # fmt: skip
     users, items = np.zeros(3, np.int32), np.array([0, 1, 3], np.int32)
     for pair in range(3):

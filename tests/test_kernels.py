@@ -107,8 +107,8 @@ def add_scaled(amount, source, target):
 
 
 @njit
-def move_coupling(w, v, gradient, smoothing, pull, momentum, rate):
-    vector.move_coupling(w, v, gradient, smoothing, pull, momentum, rate)
+def move_coupling(w, v, gradient, mean, smoothing, pull, momentum, rate):
+    vector.move_coupling(w, v, gradient, mean, smoothing, pull, momentum, rate)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -169,11 +169,11 @@ def test_vectors(size, dtype):
     assert not out[LANES + size :].any()
 
     n = 3
-    w, v, g = rng.normal(size=(3, n, size)).astype(dtype)
+    w, v, g, mean = rng.normal(size=(4, n, size)).astype(dtype)
     smoothing = rng.normal(size=(n, n)).astype(dtype)
-    expected_v = 0.5 * v + smoothing @ g - 0.2 * w
+    expected_v = 0.5 * v + smoothing @ g - 0.2 * (w - mean)
     expected_w = w + 0.1 * expected_v
-    move_coupling(w, v, g, smoothing, dtype(0.2), dtype(0.5), dtype(0.1))
+    move_coupling(w, v, g, mean, smoothing, dtype(0.2), dtype(0.5), dtype(0.1))
     np.testing.assert_allclose(v, expected_v, rtol=close["rtol"], atol=1e-5)
     np.testing.assert_allclose(w, expected_w, rtol=close["rtol"], atol=1e-5)
 

@@ -12,7 +12,7 @@ from ordbm.datasets import filter_items
 from ordbm.errors import RatingsError
 from ordbm.habits import BiasPrior
 from ordbm.inference.evidence import Evidence, softmax
-from ordbm.inference.newcomer import newcomer_evidence
+from ordbm.inference.newcomer import CouplingPrior, newcomer_evidence
 
 COUPLING_PRECISION, BIAS_PRECISION = 1.5, 0.7
 GIVEN = {0: 2.0, 2: 0.0, 3: 1.0}  # what the newcomer gave to which item
@@ -36,7 +36,7 @@ def newcomer(case, given, *, prior=None, precision=COUPLING_PRECISION):
         items,
         np.zeros(len(items), np.uint8) if gaussian else rating.astype(np.uint8),
         rating.astype(np.float32) if gaussian else np.zeros(0, np.float32),
-        precision,
+        CouplingPrior(np.zeros((1, 1)), precision),
         prior or bias_prior(case.machine),
     )
 

@@ -64,11 +64,15 @@ def test_learning_the_item_side_is_learning_the_user_side_of_the_transpose(kind,
         machine = referee.copied(here.machine)
         n_columns, n = machine.sides[number].n_columns, features.n_levels
         mean = np.linspace(-1.0, 1.0, n_columns * n).reshape(n_columns, n)
-        tables = Tables(features.smoothing, features.smoothing, features.pair, mean)
+        coupling_mean = np.linspace(-0.1, 0.1, machine.sides[number].parameters.coupling.size)
+        tables = Tables(
+            features.smoothing, features.smoothing, features.pair, mean,
+            coupling_mean.reshape(machine.sides[number].parameters.coupling.shape),
+        )  # fmt: skip
         training = SideTraining(
             machine.sides[number], here.ratings[number], here.ratings[1 - number],
             replace(LEARNERS[learner], block_rows=7), tables, 5, 1, bias_precision=0.5,
-            scored=False,
+            traits=np.zeros((n_columns, 0)), scored=False,
         )  # fmt: skip
         velocity = np.zeros_like(machine.level_bias)
         objectives = [

@@ -94,6 +94,7 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
         "standard": fitted.standard,
         "presence": packed_presence(fitted.presence),
         "habits": learner.learn_habits,
+        "traits": learner.traits,
     }
     try:
         _stored(json.loads(json.dumps(header)), dict(arrays))
@@ -117,8 +118,10 @@ def load_model(path: str | os.PathLike[str]) -> Stored:
 
 def _stored(header: Header, arrays: Arrays) -> Stored:
     told = unpacked_settings(header["settings"])
-    if "habits" not in header:  # since format 3
-        told = of_older_format(told, 2 if "members" in header else 1)
+    for name, last_without in (("members", 1), ("habits", 2), ("traits", 3)):
+        if name not in header:
+            told = of_older_format(told, last_without)
+            break
     settings = settings_of(**told)
     learner_of(settings.learner)
     scale = _unpacked_scale(header["scale"])

@@ -80,13 +80,16 @@ def of_older_format(told: Mapping[str, Any], version: int) -> dict[str, Any]:
         found |= {"hidden": hidden, "members": 1}
     if isinstance(learner, PseudoLikelihood):
         named = learner is not settings.learner
-        if named and version == 1:
-            learner = replace(learner, coupling_precision=12.0, bias_precision=1.0)
-        elif named:
+        learner = replace(learner, traits=0)
+        if version <= 2:
+            learner = replace(learner, learn_habits=False)
+        if version == 2 and named:
             learner = replace(learner, ratings_per_unit=0.3)
         if version == 1:
             learner = replace(learner, ratings_per_unit=0.0, count_weight=0.0)
-        found["learner"] = replace(learner, learn_habits=False)
+        if version == 1 and named:
+            learner = replace(learner, coupling_precision=12.0, bias_precision=1.0)
+        found["learner"] = learner
     return found
 
 

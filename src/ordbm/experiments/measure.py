@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -22,6 +22,7 @@ from ordbm.experiments.lists import (
 )
 from ordbm.experiments.memory import forget_peak, peak_bytes
 from ordbm.experiments.models import OpenMachine, OpenSVD
+from ordbm.learning.learners import Learner
 from ordbm.learning.loop import EpochRecord, first_ctrl_c_noted
 from ordbm.prediction import level_values
 from ordbm.ranking import Catalogue
@@ -51,10 +52,18 @@ def settings_of(run: Run) -> dict[str, Any]:
         unused = ("threads",) if settings.presence else ("threads", *PRESENCE)
         told = {name: value for name, value in asdict(settings).items() if name not in unused}
         learner = {"kind": type(model.learner).__name__, **asdict(model.learner)}
-        if not model.learner.habit:
-            del learner["learn_habits"]
+        for name in _unused(model.learner):
+            del learner[name]
         return told | {"learner": learner, "method": run.method}
     return {} if model is None else model.get_params()
+
+
+def _unused(learner: Learner) -> Iterator[str]:
+    """Settings without effect that came after the first results: those stay known."""
+    if not learner.habit:
+        yield "learn_habits"
+    if not learner.traits:
+        yield "traits"
 
 
 class Measure:

@@ -33,8 +33,9 @@ class Evidence:
     def tables(self) -> Tables:
         features = self.machine.features
         smoothing = features.smoothing.astype(self.machine.dtype)
+        pair = features.pair.astype(self.machine.dtype)
         nowhere = np.zeros((0, len(smoothing)), self.machine.dtype)
-        return Tables(smoothing, smoothing, features.pair.astype(self.machine.dtype), nowhere)
+        return Tables(smoothing, smoothing, pair, nowhere, nowhere[:, :, None])
 
     @cached_property
     def user_input(self) -> Array:

@@ -6,6 +6,8 @@ parameters; the newcomer's are fitted to the given ratings by maximum a posterio
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax
@@ -18,17 +20,24 @@ from ordbm.neighbours import no_links
 from ordbm.rows import Rows, paired
 
 
+class CouplingPrior(NamedTuple):
+    """Normal in feature space."""
+
+    mean: Array  # (n, hidden units) in level space
+    precision: float
+
+
 def newcomer_evidence(
     evidence: Evidence,
     items: Array,
     level: Array,
     value: Array,
-    coupling_precision: float,
+    coupling_prior: CouplingPrior,
     bias_prior: BiasPrior,
 ) -> Evidence:
     """Evidence about one new user, code 0, who gave `items` these levels (or values).
 
-    Precision and prior are those of users' own parameters in training.
+    The priors are those of users' own parameters in training.
     """
     order = np.argsort(items)
     n_items = evidence.ratings.by_item.n_rows
@@ -46,7 +55,7 @@ def newcomer_evidence(
     )
     if machine.item_side is None:
         return found
-    side = _fitted_side(evidence, found, coupling_precision, bias_prior)
+    side = _fitted_side(evidence, found, coupling_prior, bias_prior)
     joint = Evidence(
         Machine(machine.features, machine.level_bias, machine.user_side, side), ratings, 1
     )
@@ -63,7 +72,7 @@ def newcomer_evidence(
 def _fitted_side(
     evidence: Evidence,
     user_part: Evidence,
-    coupling_precision: float,
+    coupling_prior: CouplingPrior,
     bias_prior: BiasPrior,
 ) -> Side:
     """The item side with the newcomer as its only column, fitted in feature space."""
@@ -79,6 +88,7 @@ def _fitted_side(
     rest = user_part.pair_scores(nobody, row.column).astype(np.float64)  # (m, n)
     has_bias = bool(trained.parameters.rating_bias.size)
     typical = trained.unknown_bias.astype(np.float64)  # where the prior has somebody's bias
+    typical_coupling, precision = coupling_prior
     variance, axes = np.linalg.eigh(bias_prior.smoothing)
     bias_table = axes * np.sqrt(np.maximum(variance, 0.0))
     n_features = table.shape[1]
@@ -94,11 +104,11 @@ def _fitted_side(
             row,
             rest,
             hidden_input,
-            table @ gamma,
+            typical_coupling + table @ gamma,
             typical + bias_table @ beta,
         )
-        penalty = coupling_precision * (gamma**2).sum() + bias_prior.precision * (beta**2).sum()
-        gradient = coupling_precision * gamma - table.T @ coupling_gradient
+        penalty = precision * (gamma**2).sum() + bias_prior.precision * (beta**2).sum()
+        gradient = precision * gamma - table.T @ coupling_gradient
         bias_part = bias_prior.precision * beta - bias_table.T @ bias_gradient
         whole = [gradient.ravel(), bias_part] if has_bias else [gradient.ravel()]
         return 0.5 * penalty - value, np.concatenate(whole)
@@ -106,7 +116,7 @@ def _fitted_side(
     start = np.zeros(n_features * d + has_bias * bias_table.shape[1])
     gamma, beta = parts(minimize(loss, start, jac=True, method="L-BFGS-B").x)
     coupling = np.zeros((1, n, padded(d)), machine.dtype)
-    coupling[0, :, :d] = table @ gamma
+    coupling[0, :, :d] = typical_coupling + table @ gamma
     bias = (typical + bias_table @ beta)[None] if has_bias else np.zeros((0, n))
     return Side(
         Parameters(

@@ -152,6 +152,9 @@ class Vectors:
     def add(self, a, b):
         return self.builder.fadd(a, b, flags=FUSED)
 
+    def subtract(self, a, b):
+        return self.builder.fsub(a, b, flags=FUSED)
+
     def multiply(self, a, b):
         return self.builder.fmul(a, b, flags=FUSED)
 

@@ -154,7 +154,8 @@ def step_columns(
             step, step.coupling_precision, step.coupling_curvature, count, block_row.size
         )
         move_coupling(
-            side.coupling[column], velocity.coupling[column], coupling_gradient, tables.smoothing,
+            side.coupling[column], velocity.coupling[column], coupling_gradient,
+            tables.coupling_mean[column if len(tables.coupling_mean) > 1 else 0], tables.smoothing,
             step.coupling_precision * share, step.momentum, rate,
         )  # fmt: skip
         if side.rating_bias.size:

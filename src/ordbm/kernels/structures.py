@@ -30,6 +30,7 @@ class Tables(NamedTuple):
     bias_smoothing: Floats  # (n, n) the same for biases
     pair: Floats  # (B, n, n) f_b of two levels
     bias_mean: Floats  # (C, n) where the prior has the columns' biases; (0, n) outside learning
+    coupling_mean: Floats  # (C, n, d) and their couplings; (1, n, d) if all at the same place
 
 
 class Plan(NamedTuple):

@@ -131,17 +131,17 @@ def fill(typingctx, table, value):
 
 
 @intrinsic
-def move_coupling(typingctx, w, v, gradient, smoothing, pull, momentum, rate):
-    """v = momentum v + K g - pull w;  w += rate v, for the (n, d) coupling of one column."""
+def move_coupling(typingctx, w, v, gradient, mean, smoothing, pull, momentum, rate):
+    """v = momentum v + K g - pull (w - mean);  w += rate v, for one column's coupling (n, d)."""
     number = w.dtype
 
     def codegen(context, builder, signature, args):
         vectors = Vectors(context, builder, number)
-        w, v, gradient, smoothing = vectors.arrays(signature, args, 0, 1, 2, 3)
+        w, v, gradient, mean, smoothing = vectors.arrays(signature, args, *range(5))
         n, d = w.shape
 
         def body(k, strip):
-            pull, momentum, rate = (strip.spread(value) for value in args[4:])
+            pull, momentum, rate = (strip.spread(value) for value in args[5:])
             pull = [builder.fneg(part) for part in pull]
             speed = strip.variables()
             with vectors.each(n) as (s, _):
@@ -149,7 +149,8 @@ def move_coupling(typingctx, w, v, gradient, smoothing, pull, momentum, rate):
                 weights = vectors.row(smoothing, s)
                 here = strip.load(w.data, at, k)
                 kept = strip.each(Vectors.multiply, momentum, strip.load(v.data, at, k))
-                kept = strip.each(Vectors.multiply_add, pull, here, kept)
+                apart = strip.each(Vectors.subtract, here, strip.load(mean.data, at, k))
+                kept = strip.each(Vectors.multiply_add, pull, apart, kept)
                 strip.each(lambda _, x, to: builder.store(x, to), kept, speed)
                 with vectors.each(n) as (other, _):
                     amount = strip.spread(builder.load(vectors.place(weights, other)))
@@ -167,4 +168,4 @@ def move_coupling(typingctx, w, v, gradient, smoothing, pull, momentum, rate):
         vectors.blocks(d, body)
         return context.get_dummy_value()
 
-    return types.void(w, v, gradient, smoothing, number, number, number), codegen
+    return types.void(w, v, gradient, mean, smoothing, number, number, number), codegen

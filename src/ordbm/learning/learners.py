@@ -44,6 +44,7 @@ class Learner:
     coupling_precision: float
     coupling_curvature: float
     ratings_per_unit: float  # of a column; with fewer, its couplings are held tighter
+    traits: int  # of users and items, by who rated what, that couplings are expected to follow
     bias_precision: float
     bias_curvature: float
     count_weight: float  # ratings by which levels' frequencies by count are drawn to all; 0: unused
@@ -75,6 +76,8 @@ class Learner:
             )
         if not isinstance(self.learn_habits, bool):
             raise SettingsError(f"learn_habits={self.learn_habits!r}: use True or False")
+        if type(self.traits) is not int or self.traits < 0:
+            raise SettingsError(f"traits={self.traits!r}: must be a whole number, or 0 for none")
         if self.block_rows is not None and self.block_rows < 1:
             raise SettingsError(f"block_rows={self.block_rows!r}: must be at least 1, or None")
 
@@ -145,6 +148,7 @@ class PseudoLikelihood(Learner):
     coupling_precision: float = 8.0
     coupling_curvature: float = 0.1
     ratings_per_unit: float = 0.2
+    traits: int = 32
     bias_precision: float = 2.0
     bias_curvature: float = 0.2
     count_weight: float = 20.0
@@ -178,6 +182,7 @@ class ContrastiveDivergence(Learner):
     coupling_precision: float = 0.0
     coupling_curvature: float = 0.0
     ratings_per_unit: float = 0.0
+    traits: int = 0
     bias_precision: float = 0.0
     bias_curvature: float = 0.0
     count_weight: float = 0.0

@@ -9,7 +9,8 @@ from functools import partial
 import numpy as np
 
 from ordbm.learning.learners import Learner
-from ordbm.learning.trainer import Trainer, user_bias_prior
+from ordbm.learning.priors import priors_of
+from ordbm.learning.trainer import Trainer
 from ordbm.machine import Array, Machine, Orientations
 from ordbm.parallel import run_on_threads
 
@@ -29,7 +30,7 @@ class Members:
         threads: int = 1,
     ) -> None:
         self.teams = min(threads, len(machines))
-        user_prior = user_bias_prior(machines[0], ratings, learner)
+        priors = priors_of(machines[0], ratings, learner, threads)
         self.trainers = [
             Trainer(
                 machine,
@@ -38,7 +39,7 @@ class Members:
                 member_seed(seed, number),
                 threads // self.teams,
                 is_new=True,
-                user_prior=user_prior,
+                priors=priors,
             )
             for number, machine in enumerate(machines)
         ]

@@ -14,6 +14,7 @@ from ordbm.kernels.passes import contrastive_divergence_pass, pseudo_likelihood_
 from ordbm.kernels.structures import Step, Tables
 from ordbm.learning.blocks import plan_blocks, room_for, score_table, scratch_for
 from ordbm.learning.learners import ContrastiveDivergence, Learner, PseudoLikelihood
+from ordbm.learning.priors import expected_couplings
 from ordbm.machine import Array, Parameters, Side
 from ordbm.parallel import run_on_threads
 from ordbm.rows import Rows
@@ -42,6 +43,7 @@ class SideTraining:
         *,
         curvature: float = 1.0,
         bias_precision: float,
+        traits: Array,
         scored: bool,
     ) -> None:
         self.side = side
@@ -52,6 +54,7 @@ class SideTraining:
         self.seed = seed
         self.curvature = curvature
         self.bias_precision = bias_precision
+        self.traits = traits
         self.n_levels = len(tables.smoothing)
         dtype = side.parameters.coupling.dtype
         contrastive = isinstance(learner, ContrastiveDivergence)
@@ -134,12 +137,17 @@ class SideTraining:
         order: Array,
     ) -> None:
         barrier = new_barrier()
+        tables = self.tables
+        if self.traits.size:
+            coupling = self.side.parameters.coupling
+            mean = expected_couplings(coupling, self.traits, self.threads)
+            tables = tables._replace(coupling_mean=mean)
 
         def work(blocks: Array, thread: int) -> None:
             kernel(
                 thread, self.threads, self.rooms[thread], barrier, blocks, self.plan, self.rows,
                 self.column_count, self.side.parameters, self.side.n_hidden, self.velocity,
-                self.side.links, self.support, self.tables, *arrays, *last,
+                self.side.links, self.support, tables, *arrays, *last,
             )  # fmt: skip
 
         parts = np.array_split(order, max(1, min(len(order), len(self.rows.column) // AT_ONCE)))

@@ -9,11 +9,12 @@ import numpy as np
 
 from ordbm.encoding import count_potentials
 from ordbm.errors import SettingsError
-from ordbm.habits import BiasPrior, bias_prior
+from ordbm.habits import BiasPrior
 from ordbm.kernels.structures import Tables
 from ordbm.learning.learners import Learner, PseudoLikelihood
+from ordbm.learning.priors import Priors, priors_of, smoothing_of
 from ordbm.learning.side import SideTraining
-from ordbm.machine import Array, Machine, Orientations, Parameters
+from ordbm.machine import Array, Machine, Orientations, Parameters, Side
 
 
 class Trainer:
@@ -28,23 +29,21 @@ class Trainer:
         threads: int = 1,
         *,
         is_new: bool = False,
-        user_prior: BiasPrior | None = None,
+        priors: Priors | None = None,
     ) -> None:
         """`is_new`: the machine has learnt nothing, so that neither side has anything to say yet.
 
-        Scoring all ratings by the other side would cost as much as several epochs. `user_prior` is
-        what `user_bias_prior` gives, if it is known already.
+        Scoring all ratings by the other side would cost as much as several epochs. `priors` is what
+        `priors_of` gives, if it is known already.
         """
         self.machine = machine
         self.is_new = is_new
         self.learner = learner
         self.n_ratings = len(ratings.by_user.column)
         smoothing = smoothing_of(machine, learner)
+        priors = priors or priors_of(machine, ratings, learner, threads)
         # Items own the user side's biases, users the item side's.
-        priors = (
-            BiasPrior(smoothing, learner.bias_precision),
-            user_prior or user_bias_prior(machine, ratings, learner),
-        )
+        bias_priors = (BiasPrior(smoothing, learner.bias_precision), priors.user_bias)
         by_count = [
             count_potentials(ratings[1 - number], len(smoothing), learner.count_weight)
             for number in range(2)
@@ -55,8 +54,11 @@ class Trainer:
                 prior.smoothing.astype(machine.dtype),
                 machine.features.pair.astype(machine.dtype),
                 potential.astype(machine.dtype),
+                _nowhere(side, machine),
             )
-            for prior, (potential, _) in zip(priors, by_count, strict=True)
+            for side, prior, (potential, _) in zip(
+                machine.sides, bias_priors, by_count, strict=True
+            )
         ]
         if is_new:
             for side, (potential, unknown) in zip(machine.sides, by_count, strict=True):
@@ -80,7 +82,8 @@ class Trainer:
                 2 * seed + number,
                 threads,
                 curvature=machine.features.curvature(side.n_hidden),
-                bias_precision=priors[number].precision,
+                bias_precision=bias_priors[number].precision,
+                traits=priors.traits.of_columns(number),
                 scored=joint,
             )
             for number, side in enumerate(machine.sides)
@@ -136,23 +139,10 @@ class Trainer:
         return isinstance(self.learner, PseudoLikelihood) and self.learner.other_side == "exact"
 
 
-def smoothing_of(machine: Machine, learner: Learner) -> Array:
-    """How steps on the machine's features are seen by levels, in the learner's unit."""
-    smoothing = machine.features.smoothing
-    if learner.unit_smoothing:
-        smoothing = smoothing / np.trace(smoothing) * len(smoothing)
-    return smoothing
-
-
-def user_bias_prior(machine: Machine, ratings: Orientations, learner: Learner) -> BiasPrior:
-    """The prior of the biases that users own, where they own any."""
-    return bias_prior(
-        ratings,
-        smoothing_of(machine, learner),
-        learner.bias_precision,
-        learner.habit,
-        learnt=learner.learn_habits and machine.item_side is not None,
-    )
+def _nowhere(side: Side | None, machine: Machine) -> Array:
+    """Zero for the couplings of any column, (1, n, d)."""
+    d = 0 if side is None else side.parameters.coupling.shape[2]
+    return np.zeros((1, len(machine.level_bias), d), machine.dtype)
 
 
 def _tell_part(tell: Callable[[float], object], part: int, parts: int, share: float) -> None:

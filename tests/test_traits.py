@@ -1,0 +1,210 @@
+"""Traits: singular vectors of who rated what, and couplings that follow them."""
+
+import numpy as np
+import pytest
+
+import ordbm
+import referee
+from ordbm import traits as module
+from ordbm.encoding import encoded
+from ordbm.learning.priors import couplings_by_trait, expected_couplings, priors_of
+from ordbm.learning.trainer import Trainer
+from ordbm.traits import applied, products, traits_of
+
+SMALL = {"hidden": (3, 4), "members": 1, "epochs": 4, "presence": False, "threads": 1}
+
+
+def ratings_of_kinds(n_users=120, n_items=80, kinds=4, seed=0):
+    """People who mostly rate items of their own kind, each by his own few ratings."""
+    rng = np.random.default_rng(seed)
+    user, item = [], []
+    for u in range(n_users):
+        near = np.where(np.arange(n_items) % kinds == u % kinds, 8.0, 1.0)
+        item += rng.choice(n_items, 12, replace=False, p=near / near.sum()).tolist()
+        user += [u] * 12
+    return ordbm.Ratings(user, item, rng.integers(1, 6, len(user)), scale=[1, 2, 3, 4, 5])
+
+
+def whole_table(orientations):
+    """Which pairs were rated, each weighed by one over the root of both counts."""
+    rows = orientations.by_user
+    table = np.zeros((rows.n_rows, orientations.by_item.n_rows))
+    table[rows.row, rows.column] = 1.0
+    counts = [np.maximum(table.sum(axis=axis), 1.0) for axis in (1, 0)]
+    return table / np.sqrt(np.outer(*counts))
+
+
+# What traits are
+
+
+def test_they_are_the_first_singular_vectors_of_who_rated_what():
+    orientations = encoded(ratings_of_kinds(), None)
+    found = traits_of(orientations, 4)
+    left, strength, right = np.linalg.svd(whole_table(orientations))
+    assert strength[3] > 1.2 * strength[4]  # four kinds
+    for own, expected in ((found.of_user, left[:, :4]), (found.of_item, right[:4].T)):
+        np.testing.assert_allclose(own.T @ own, np.eye(4), atol=1e-12)
+        # Singular vectors have no sign of their own: the space they span is compared.
+        np.testing.assert_allclose(own @ own.T, expected @ expected.T, atol=1e-3)
+
+
+def test_a_newcomers_traits_are_those_a_user_with_his_ratings_has():
+    orientations = encoded(ratings_of_kinds(), None)
+    found, rows = traits_of(orientations, 4), orientations.by_user
+    for user in (0, 7, 119):
+        items = rows.column[rows.start[user] : rows.start[user + 1]]
+        np.testing.assert_allclose(found.of_newcomer(items), found.of_user[user], atol=1e-12)
+    assert not found.of_newcomer(np.zeros(0, np.int32)).any()
+
+
+def test_the_same_bits_on_any_number_of_threads():
+    orientations = encoded(ratings_of_kinds(), None)
+    one, *others = (traits_of(orientations, 5, threads) for threads in (1, 2, 3, 7))
+    for other in others:
+        assert all(np.array_equal(mine, theirs) for mine, theirs in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 2, 5), (41, 7, 50)])
+def test_products(shape, dtype):
+    rng = np.random.default_rng(1)
+    n, a, b = shape
+    x, y = rng.normal(size=(n, a)).astype(dtype), rng.normal(size=(n, b)).astype(dtype)
+    close = {"rtol": 1e-5, "atol": 1e-5} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-13}
+    for threads in (1, 3):
+        total = products(x, y, threads)
+        assert total.dtype == np.float64
+        np.testing.assert_allclose(total, x.astype(float).T @ y, **close)
+        np.testing.assert_allclose(applied(x, total, threads), x @ total, **close)
+        assert np.array_equal(total, products(x, y))
+        assert np.array_equal(applied(x, total, threads), applied(x, total))
+
+
+def test_few_users_or_items_have_fewer_traits_and_very_few_have_none():
+    """As many traits as columns would tell all of them apart, and hold nothing back."""
+    assert traits_of(encoded(ratings_of_kinds(n_items=60), None), 32).of_user.shape == (120, 3)
+    for few, most in ((ratings_of_kinds(n_users=19), 32), (ratings_of_kinds(), 0)):
+        found = traits_of(encoded(few, None), most)
+        assert [table.shape[1] for table in found] == [0, 0, 0]
+        assert found.of_newcomer(np.array([1, 2])).shape == (0,)
+
+
+def test_less_is_expected_where_rows_have_many_ratings(monkeypatch):
+    """The projection of couplings has the weight of the rows that these are coupled to."""
+    orientations = encoded(ratings_of_kinds(), None)  # 12 ratings a user, 18 an item
+    full = traits_of(orientations, 3)
+    assert full.of_columns(0) is full.of_item
+    assert full.of_columns(1) is full.of_user
+    monkeypatch.setattr(module, "MOST_PER_ROW", 9)
+    less = traits_of(orientations, 3)
+    np.testing.assert_allclose(less.of_item, full.of_item * (9 / 12) ** 2, rtol=1e-9)
+    np.testing.assert_allclose(less.of_user, full.of_user * (9 / 18) ** 2, rtol=1e-9)
+    someone, before = (found.of_newcomer(np.array([5, 6])) for found in (less, full))
+    np.testing.assert_allclose(someone, before / 4, rtol=1e-9)
+    monkeypatch.setattr(module, "MOST_PER_ROW", 5)
+    none = traits_of(orientations, 3)
+    assert [table.shape[1] for table in none] == [0, 3, 0]
+    monkeypatch.setattr(module, "MOST_PER_ROW", 1)
+    assert [table.shape[1] for table in traits_of(orientations, 3)] == [0, 0, 0]
+
+
+def test_directions_that_are_not_there_are_no_traits():
+    """Everybody rated the same items: one direction says it all."""
+    user, item = np.divmod(np.arange(100 * 60), 60)
+    ratings = ordbm.Ratings(user, item, 1 + (user + item) % 5)
+    found = traits_of(encoded(ratings, None), 3)
+    assert found.of_user.shape == (100, 1)
+    np.testing.assert_allclose(np.abs(found.of_user), 0.1, rtol=1e-6)
+
+
+# What follows them
+
+
+def test_expected_couplings_are_the_projection_on_the_traits():
+    rng = np.random.default_rng(2)
+    traits = np.linalg.qr(rng.normal(size=(50, 3)))[0]
+    coupling = rng.normal(size=(50, 5, 16))
+    by_trait = np.einsum("cr,csk->rsk", traits, coupling)
+    np.testing.assert_allclose(couplings_by_trait(coupling, traits), by_trait, atol=1e-12)
+    expected = np.einsum("cr,rsk->csk", traits, by_trait)
+    found = expected_couplings(coupling, traits, 2)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(expected_couplings(found, traits), found, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", referee.KINDS)
+def test_couplings_are_drawn_to_what_their_traits_say(kind):
+    """Without ratings' weight and with a strong prior, a pass moves them to the projection."""
+    ratings = ratings_of_kinds()
+    learner = ordbm.PseudoLikelihood(
+        coupling_precision=1e6, rate=1.0, momentum=0.0, block_rows=10**6, traits=2, spread=0.5
+    )
+    model = ordbm.OrdinalBM(
+        **SMALL | {"epochs": 0}, features=kind, learner=learner, dtype="float64"
+    )
+    machine = model.fit(ratings).machines[0]
+    orientations = model._fitted.ratings
+    priors = priors_of(machine, orientations, learner)
+    assert priors.traits.of_columns(0).shape == (80, 2)
+    assert priors.traits.of_columns(1).shape == (120, 2)
+    for number, training in enumerate(Trainer(machine, orientations, learner).sides):
+        coupling = machine.sides[number].parameters.coupling
+        expected = expected_couplings(coupling, priors.traits.of_columns(number))
+        assert np.abs(coupling - expected).max() > 0.1
+        training.refresh_scores("exact", 0)
+        training.learn(0, machine.level_bias, np.zeros(len(machine.level_bias)), training.scores)
+        np.testing.assert_allclose(coupling, expected, atol=1e-3)
+
+
+def test_newcomers_are_expected_to_be_like_those_who_rated_the_same():
+    """With a strong prior a newcomer with the ratings of a user has that user's couplings."""
+    ratings = ratings_of_kinds()
+    learner = ordbm.PseudoLikelihood(coupling_precision=1e6, traits=3)
+    model = ordbm.OrdinalBM(**SMALL, learner=learner).fit(ratings)
+    state = model._fitted
+    rng = np.random.default_rng(4)
+    coupling = state.machines[0].item_side.parameters.coupling
+    coupling[:, :, :4] = rng.normal(size=(120, 5, 4))
+    traits = priors_of(state.machines[0], state.ratings, learner).traits.of_user
+    rows = state.ratings.by_user
+    for user in (3, 50):
+        part = slice(rows.start[user], rows.start[user + 1])
+        given = {state.items.ids[item]: 3 for item in rows.column[part]}
+        (someone,) = state.newcomer(given, learner)
+        own = someone.machine.item_side.parameters.coupling[0]
+        expected = expected_couplings(coupling, traits)[user]
+        np.testing.assert_allclose(own, expected, atol=2e-4)
+        assert np.abs(expected).max() > 0.05
+
+
+def test_where_few_rated_what_is_known_of_the_others_helps():
+    """Couplings that follow kinds are found from far fewer ratings each."""
+    rng = np.random.default_rng(5)
+    n_users, n_items, kinds = 400, 200, 4
+    likes = rng.normal(0.0, 1.3, (kinds, kinds))
+    user, item = [], []
+    for u in range(n_users):
+        near = np.where(np.arange(n_items) % kinds == u % kinds, 4.0, 1.0)
+        item += rng.choice(n_items, 24, replace=False, p=near / near.sum()).tolist()
+        user += [u] * 24
+    user, item = np.array(user), np.array(item)
+    mean = 3 + likes[user % kinds, item % kinds]
+    rating = np.clip(np.rint(mean + rng.normal(0.0, 0.7, len(user))), 1, 5)
+    known = np.arange(len(user)) % 24 < 8
+    train = ordbm.Ratings(user[known], item[known], rating[known], scale=[1, 2, 3, 4, 5])
+    errors = []
+    for n in (0, 8):
+        learner = ordbm.PseudoLikelihood(traits=n)
+        model = ordbm.OrdinalBM(hidden=8, members=2, presence=False, learner=learner).fit(train)
+        found = model.predict(user[~known], item[~known])
+        errors.append(np.sqrt(np.mean((found - rating[~known]) ** 2)))
+    assert errors[1] < 0.97 * errors[0]
+
+
+# Settings
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, "many", True])
+def test_a_number_of_traits_that_is_none(wrong):
+    with pytest.raises(ordbm.errors.SettingsError, match="traits="):
+        ordbm.PseudoLikelihood(traits=wrong)
