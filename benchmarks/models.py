@@ -164,31 +164,31 @@ DECAYS = [0.02, 0.05, 0.1]
 BUDGETS: dict[str, dict[str, dict[str, Any]]] = {
     OURS: for_ratings(
         {
-            # Chosen on validation ratings, but for the epochs and decay of budget10, which were
-            # shortened to keep to its time; a list of one is that one, so pairs stand in lists.
+            # Chosen on validation ratings, but for epochs and members of budget3 to budget100, which
+            # keep to the time; a list of one is that one, so pairs stand in lists.
             "budget1": {
                 "hidden": [[20, 30]],
                 "item_links": 0,
                 "epochs": 8,
                 "members": 1,
-                "learner": {"rate": 0.45, "decay": 0.85, "column_ratings": 15.0},
+                "learner": {"rate": 0.45, "decay": 0.85, "column_ratings": 15.0, "traits": 0},
             },
             "budget3": {
                 "hidden": [[25, 60]],
                 "item_links": 0,
-                "epochs": 11,
+                "epochs": 10,
                 "members": 2,
-                "learner": {"decay": 0.88, "column_ratings": 15.0},
+                "learner": {"decay": 0.88, "column_ratings": 15.0, "traits": 0},
             },
             "budget10": {
                 "hidden": [[25, 100]],
                 "item_links": 0,
                 "epochs": 14,
                 "members": 3,
-                "learner": {"decay": 0.91},
+                "learner": {"decay": 0.91, "traits": 0},
             },
-            "budget30": {"hidden": [[25, 100]], "item_links": 0},
-            "budget100": {"item_links": 0, "members": 14},
+            "budget30": {"hidden": [[25, 100]], "item_links": 0, "members": 6},
+            "budget100": {"item_links": 0, "members": 12},
             "budget300": {},
         }
     ),

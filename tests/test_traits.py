@@ -25,6 +25,11 @@ def ratings_of_kinds(n_users=120, n_items=80, kinds=4, seed=0):
     return ordbm.Ratings(user, item, rng.integers(1, 6, len(user)), scale=[1, 2, 3, 4, 5])
 
 
+@pytest.fixture(autouse=True)
+def few_ratings_will_do(monkeypatch):
+    monkeypatch.setattr(module, "RATINGS_PER_TRAIT", 1)
+
+
 def whole_table(orientations):
     """Which pairs were rated, each weighed by one over the root of both counts."""
     rows = orientations.by_user
@@ -78,6 +83,12 @@ def test_products(shape, dtype):
         np.testing.assert_allclose(applied(x, total, threads), x @ total, **close)
         assert np.array_equal(total, products(x, y))
         assert np.array_equal(applied(x, total, threads), applied(x, total))
+
+
+def test_few_ratings_have_fewer_traits(monkeypatch):
+    monkeypatch.setattr(module, "RATINGS_PER_TRAIT", 500)
+    found = traits_of(encoded(ratings_of_kinds(), None), 32)  # of 1,440 ratings
+    assert [table.shape[1] for table in found] == [2, 2, 2]
 
 
 def test_few_users_or_items_have_fewer_traits_and_very_few_have_none():

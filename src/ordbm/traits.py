@@ -21,6 +21,7 @@ from ordbm.parallel import run_on_threads, share
 from ordbm.rows import Rows
 
 COLUMNS_PER_TRAIT = 20  # at least, of each side: traits could tell apart any few columns
+RATINGS_PER_TRAIT = 3_000  # at least
 MOST_PER_ROW = 150  # ratings, on average, with which all is expected of traits
 LEAST_WEIGHT = 0.01  # of traits; with less they are not worth their time
 SPARE = 8  # directions followed beside those that are kept
@@ -51,9 +52,11 @@ class Traits(NamedTuple):
 
 
 def traits_of(ratings: Orientations, most: int, threads: int = 1) -> Traits:
-    """So many traits, or fewer where there are few users or items."""
+    """So many traits, or fewer where there are few users, items or ratings."""
     by_user, by_item = ratings
-    n = min(most, by_user.n_rows // COLUMNS_PER_TRAIT, by_item.n_rows // COLUMNS_PER_TRAIT)
+    n_ratings = len(by_user.column)
+    fewest = min(by_user.n_rows, by_item.n_rows)
+    n = min(most, fewest // COLUMNS_PER_TRAIT, n_ratings // RATINGS_PER_TRAIT)
     weights = [_weight(rows) for rows in ratings]
     if n < 1 or max(weights) == 0:
         of_user, of_item = (np.zeros((rows.n_rows, 0)) for rows in ratings)
