@@ -87,6 +87,10 @@ GROUPS: dict[str, Group] = {
         "Is that part how people are seen to vary, or are all levels alike?",
         each_learner("learn_habits", (True, False)),
     ),
+    "traits": Group(
+        "Are couplings expected to follow who rated what, and along how many directions?",
+        each_learner("traits", (0, 8, 16, 32, 64)),
+    ),
     "bias-precision": Group(
         "How strong is the prior of the biases?",
         each_learner("bias_precision", (0.5, 1.0, 2.0, 4.0)),
