@@ -164,8 +164,8 @@ DECAYS = [0.02, 0.05, 0.1]
 BUDGETS: dict[str, dict[str, dict[str, Any]]] = {
     OURS: for_ratings(
         {
-            # Chosen on validation ratings, but for epochs and members of budget3 to budget100, which
-            # keep to the time; a list of one is that one, so pairs stand in lists.
+            # Chosen on validation ratings, but for epochs and members of budget3 to budget100,
+            # which keep to the time; a list of one is that one, so pairs stand in lists.
             "budget1": {
                 "hidden": [[20, 30]],
                 "item_links": 0,

@@ -27,7 +27,7 @@ def bias_prior(machine, habit=0.0):
     return BiasPrior(blend, BIAS_PRECISION)
 
 
-def newcomer(case, given, *, prior=None, precision=COUPLING_PRECISION):
+def newcomer(case, given, *, prior=None, mean=None, precision=COUPLING_PRECISION):
     items = np.array(list(given), np.int32)[::-1]  # in any order
     rating = np.array(list(given.values()))[::-1]
     gaussian = case.machine.features.is_gaussian
@@ -36,7 +36,7 @@ def newcomer(case, given, *, prior=None, precision=COUPLING_PRECISION):
         items,
         np.zeros(len(items), np.uint8) if gaussian else rating.astype(np.uint8),
         rating.astype(np.float32) if gaussian else np.zeros(0, np.float32),
-        CouplingPrior(np.zeros((1, 1)), precision),
+        CouplingPrior(np.zeros((1, 1)) if mean is None else mean, precision),
         prior or bias_prior(case.machine),
     )
 
@@ -107,11 +107,14 @@ def test_fitted_parameters_are_the_most_probable(kind, sides, links, habit):
     """Moving any feature's parameter by a little lowers the penalised likelihood, either way."""
     case = referee.case(kind, sides, links, hidden=(1, 2), spread=0.5)
     prior = bias_prior(case.machine, habit)
-    side = newcomer(case, GIVEN, prior=prior).machine.item_side
     single = case.machine.features.single
+    mean = single @ np.random.default_rng(3).normal(0.0, 0.5, (single.shape[1], 2))
+    side = newcomer(case, GIVEN, prior=prior, mean=mean).machine.item_side
     scale = np.sqrt(len(single) / np.trace(single @ single.T))  # steps of one on average
     features = single * scale
-    gamma = np.linalg.pinv(features) @ side.parameters.coupling[0]
+    coupling = side.parameters.coupling[0]
+    mean = np.pad(mean, [(0, 0), (0, coupling.shape[1] - 2)])
+    gamma = np.linalg.pinv(features) @ (coupling - mean)
     variance, axes = np.linalg.eigh(prior.smoothing)  # the prior of the bias by its square root
     root = axes * np.sqrt(np.maximum(variance, 0))
     typical = case.machine.item_side.unknown_bias  # the mean of that prior
@@ -119,7 +122,7 @@ def test_fitted_parameters_are_the_most_probable(kind, sides, links, habit):
 
     def objective(gamma, beta):
         machine, table = with_newcomer(case, side, GIVEN)
-        machine.item_side.parameters.coupling[-1] = features @ gamma
+        machine.item_side.parameters.coupling[-1] = mean + features @ gamma
         machine.item_side.parameters.rating_bias[-1] = typical + root @ beta
         penalty = COUPLING_PRECISION * (gamma**2).sum()
         penalty += BIAS_PRECISION * (beta**2).sum()

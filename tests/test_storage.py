@@ -403,6 +403,8 @@ def test_stored_samples_keep_loading_and_predicting(sample):
     told = expected.get("newcomer", first[name])
     assert newcomer_means(name, model) == pytest.approx(told, rel=1e-4)
     assert len(model.machines) == (1 if version == "1" else 2)
+    assert model.learner.traits == (0 if int(version) < 4 else 32)
+    assert model.learner.learn_habits == (int(version) > 2)
 
 
 def test_every_format_has_its_samples():

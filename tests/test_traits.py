@@ -9,7 +9,8 @@ from ordbm import traits as module
 from ordbm.encoding import encoded
 from ordbm.learning.priors import couplings_by_trait, expected_couplings, priors_of
 from ordbm.learning.trainer import Trainer
-from ordbm.traits import applied, products, traits_of
+from ordbm.products import crossed, multiplied
+from ordbm.traits import newcomer_traits, traits_of
 
 SMALL = {"hidden": (3, 4), "members": 1, "epochs": 4, "presence": False, "threads": 1}
 
@@ -58,8 +59,10 @@ def test_a_newcomers_traits_are_those_a_user_with_his_ratings_has():
     found, rows = traits_of(orientations, 4), orientations.by_user
     for user in (0, 7, 119):
         items = rows.column[rows.start[user] : rows.start[user + 1]]
-        np.testing.assert_allclose(found.of_newcomer(items), found.of_user[user], atol=1e-12)
-    assert not found.of_newcomer(np.zeros(0, np.int32)).any()
+        np.testing.assert_allclose(
+            newcomer_traits(found.read_by_item, items), found.of_user[user], atol=1e-12
+        )
+    assert not newcomer_traits(found.read_by_item, np.zeros(0, np.int32)).any()
 
 
 def test_the_same_bits_on_any_number_of_threads():
@@ -77,12 +80,12 @@ def test_products(shape, dtype):
     x, y = rng.normal(size=(n, a)).astype(dtype), rng.normal(size=(n, b)).astype(dtype)
     close = {"rtol": 1e-5, "atol": 1e-5} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-13}
     for threads in (1, 3):
-        total = products(x, y, threads)
+        total = crossed(x, y, threads)
         assert total.dtype == np.float64
         np.testing.assert_allclose(total, x.astype(float).T @ y, **close)
-        np.testing.assert_allclose(applied(x, total, threads), x @ total, **close)
-        assert np.array_equal(total, products(x, y))
-        assert np.array_equal(applied(x, total, threads), applied(x, total))
+        np.testing.assert_allclose(multiplied(x, total, threads), x @ total, **close)
+        assert np.array_equal(total, crossed(x, y))
+        assert np.array_equal(multiplied(x, total, threads), multiplied(x, total))
 
 
 def test_few_ratings_have_fewer_traits(monkeypatch):
@@ -97,7 +100,7 @@ def test_few_users_or_items_have_fewer_traits_and_very_few_have_none():
     for few, most in ((ratings_of_kinds(n_users=19), 32), (ratings_of_kinds(), 0)):
         found = traits_of(encoded(few, None), most)
         assert [table.shape[1] for table in found] == [0, 0, 0]
-        assert found.of_newcomer(np.array([1, 2])).shape == (0,)
+        assert newcomer_traits(found.read_by_item, np.array([1, 2])).shape == (0,)
 
 
 def test_less_is_expected_where_rows_have_many_ratings(monkeypatch):
@@ -106,15 +109,14 @@ def test_less_is_expected_where_rows_have_many_ratings(monkeypatch):
     full = traits_of(orientations, 3)
     assert full.of_columns(0) is full.of_item
     assert full.of_columns(1) is full.of_user
-    monkeypatch.setattr(module, "MOST_PER_ROW", 9)
+    monkeypatch.setattr(module, "MOST_PER_ROW", 12)
     less = traits_of(orientations, 3)
-    np.testing.assert_allclose(less.of_item, full.of_item * (9 / 12) ** 2, rtol=1e-9)
-    np.testing.assert_allclose(less.of_user, full.of_user * (9 / 18) ** 2, rtol=1e-9)
-    someone, before = (found.of_newcomer(np.array([5, 6])) for found in (less, full))
-    np.testing.assert_allclose(someone, before / 4, rtol=1e-9)
-    monkeypatch.setattr(module, "MOST_PER_ROW", 5)
-    none = traits_of(orientations, 3)
-    assert [table.shape[1] for table in none] == [0, 3, 0]
+    np.testing.assert_array_equal(less.of_item, full.of_item)
+    np.testing.assert_allclose(less.of_user, full.of_user * (12 / 18) ** 2, rtol=1e-9)
+    someone, before = (newcomer_traits(one.read_by_item, np.array([5, 6])) for one in (less, full))
+    np.testing.assert_allclose(someone, before * (12 / 18) ** 2, rtol=1e-9)
+    monkeypatch.setattr(module, "MOST_PER_ROW", 9)
+    assert [table.shape[1] for table in traits_of(orientations, 3)] == [0, 3, 0]
     monkeypatch.setattr(module, "MOST_PER_ROW", 1)
     assert [table.shape[1] for table in traits_of(orientations, 3)] == [0, 0, 0]
 
@@ -129,6 +131,16 @@ def test_directions_that_are_not_there_are_no_traits():
 
 
 # What follows them
+
+
+def test_only_the_sides_that_are_asked_for_have_them():
+    orientations = encoded(ratings_of_kinds(), None)
+    both = traits_of(orientations, 3)
+    for sides in ((True, False), (False, True), (False, False)):
+        found = traits_of(orientations, 3, sides=sides)
+        for number in range(2):
+            own = both.of_columns(number)
+            assert np.array_equal(found.of_columns(number), own if sides[number] else own[:, :0])
 
 
 def test_expected_couplings_are_the_projection_on_the_traits():
@@ -210,6 +222,41 @@ def test_where_few_rated_what_is_known_of_the_others_helps():
         found = model.predict(user[~known], item[~known])
         errors.append(np.sqrt(np.mean((found - rating[~known]) ** 2)))
     assert errors[1] < 0.97 * errors[0]
+
+
+def bits(model):
+    """All that the first machine learnt."""
+    sides = [side for side in model.machines[0].sides if side is not None]
+    return [array.tobytes() for side in sides for array in side.parameters]
+
+
+def test_a_training_has_the_same_bits_on_any_threads_and_when_it_goes_on(tmp_path):
+    ratings = ratings_of_kinds()
+    whole, *others = (
+        bits(ordbm.OrdinalBM(**SMALL | {"threads": threads, "members": 2}).fit(ratings))
+        for threads in (1, 2, 3)
+    )
+    assert all(other == whole for other in others)
+    told = SMALL | {"members": 2}
+    ordbm.OrdinalBM(**told | {"epochs": 2}).fit(ratings, checkpoint=tmp_path)
+    again = ordbm.OrdinalBM(**told).fit(ratings, checkpoint=tmp_path, resume=True)
+    assert len(again.history) == 4
+    assert bits(again) == whole
+    without = ordbm.OrdinalBM(**told, learner=ordbm.PseudoLikelihood(traits=0)).fit(ratings)
+    assert bits(without) != whole
+
+
+@pytest.mark.parametrize("settings", [
+    {"sides": "user"}, {"sides": "item"}, {"hidden": (0, 4)}, {"hidden": (3, 0)}, {"hidden": 0},
+    {"features": "gaussian"}, {"features": "categorical", "dtype": "float64"},
+])  # fmt: skip
+def test_machines_of_all_kinds_learn_and_meet_newcomers_with_them(settings):
+    ratings = ratings_of_kinds()
+    model = ordbm.OrdinalBM(**SMALL | settings).fit(ratings)
+    assert np.isfinite(model.predict(np.arange(20), np.arange(20))).all()
+    listed = model.recommend(ratings={0: 5, 1: 2, 4: 4}, n=3, by="mean")
+    assert len(listed) == 3
+    assert np.isfinite([line.mean for line in listed]).all()
 
 
 # Settings

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from ordbm.encoding import log_frequencies
 from ordbm.errors import SettingsError
 from ordbm.features import Standard
-from ordbm.habits import BiasPrior
 from ordbm.ids import IdMap
 from ordbm.inference.distribution import (
     LevelDistribution,
@@ -24,17 +23,16 @@ from ordbm.inference.distribution import (
     predicted,
 )
 from ordbm.inference.evidence import Evidence, Method
-from ordbm.inference.newcomer import CouplingPrior, newcomer_evidence
+from ordbm.inference.newcomer import newcomer_evidence
 from ordbm.learning.learners import Learner
-from ordbm.learning.priors import couplings_by_trait, priors_of
-from ordbm.machine import Array, Machine, Orientations
+from ordbm.machine import Machine, Orientations
 from ordbm.metrics.ratings import scores
+from ordbm.newcomers import NewcomerPriors
 from ordbm.prediction import Codes, Known, Mask, level_values
 from ordbm.presence import Presence, PresenceEvidence, newcomer_presence
 from ordbm.ranking import SIMILAR_USERS, Catalogue, rated_by, similar_rows
 from ordbm.ratings import Ratings, Scale
 from ordbm.scale import RatingScale, finite_numbers
-from ordbm.traits import Traits
 
 LISTS_AT_ONCE = 2_000
 Ranked = tuple[int, NDArray[Any], NDArray[Any]]  # a user, items, scores
@@ -51,36 +49,6 @@ class Origin(NamedTuple):
         # By its name: the package itself also names, lazily, what stands above this file.
         version = import_module("ordbm").__version__
         return cls(version, datetime.now(UTC).isoformat(timespec="seconds"))
-
-
-class NewcomerPriors(NamedTuple):
-    """What a learner expects of somebody who was not there."""
-
-    bias: BiasPrior
-    precision: float  # of couplings
-    traits: Traits
-    by_trait: Sequence[Array]  # couplings of users by trait (r, n, hidden units), of each machine
-
-    @classmethod
-    def of(cls, fitted: Fitted, learner: Learner) -> NewcomerPriors:
-        """Those of the machines' item sides, if they have any."""
-        ratings, threads = fitted.ratings, fitted.threads
-        bias, traits = priors_of(fitted.machines[0], ratings, learner, threads)
-        n_hidden = 0 if (side := fitted.machines[0].item_side) is None else side.n_hidden
-        precision = learner.tightened(np.diff(ratings.by_user.start), n_hidden)
-        by_trait = [
-            couplings_by_trait(machine.item_side.parameters.coupling, traits.of_user, threads)
-            if machine.item_side is not None
-            else np.zeros((traits.of_user.shape[1], 1, 0))
-            for machine in fitted.machines
-        ]
-        return cls(bias, precision, traits, [table[..., :n_hidden] for table in by_trait])
-
-    def couplings(self, items: Codes) -> list[CouplingPrior]:
-        """The prior of each machine for somebody who rated these items."""
-        own = self.traits.of_newcomer(items)
-        means = [np.tensordot(own, table, 1) for table in self.by_trait]
-        return [CouplingPrior(mean, self.precision) for mean in means]
 
 
 class Fitted(Known):
@@ -177,7 +145,9 @@ class Fitted(Known):
             value = ((raw - self.standard.mean) / self.standard.deviation).astype(np.float32)
             level = np.zeros(len(items), np.uint8)
         if prior not in self._newcomer_priors:
-            self._newcomer_priors[prior] = NewcomerPriors.of(self, prior)
+            self._newcomer_priors[prior] = NewcomerPriors.of(
+                self.machines, self.ratings, prior, self.threads
+            )
         priors = self._newcomer_priors[prior]
         return tuple(
             newcomer_evidence(one, items, level, value, coupling, priors.bias)

@@ -15,50 +15,57 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ordbm.kernels.traits import add_products, fill_products, fill_row_sums
+from ordbm.kernels.traits import fill_row_sums
 from ordbm.machine import Array, Orientations
 from ordbm.parallel import run_on_threads, share
+from ordbm.products import crossed, multiplied
 from ordbm.rows import Rows
 
 COLUMNS_PER_TRAIT = 20  # at least, of each side: traits could tell apart any few columns
 RATINGS_PER_TRAIT = 3_000  # at least
-MOST_PER_ROW = 150  # ratings, on average, with which all is expected of traits
-LEAST_WEIGHT = 0.01  # of traits; with less they are not worth their time
+MOST_PER_ROW = 150  # ratings, on average, with which traits are trusted wholly
+LEAST_TRUST = 0.1  # with less they are not worth their time and room
 SPARE = 8  # directions followed beside those that are kept
 ROUNDS = 6  # of subspace iteration
 LEAST = 1e-6  # of the strongest direction; what is weaker is rounding
-LANES = 16  # columns of a table that one thread has at least, so that vectors end at the same place
 
 
 class Traits(NamedTuple):
     """Traits of all users and all items, and how to read those of somebody new.
 
-    Those of users, and those of items, are orthogonal, with the root of their weight as length: the
-    projection of couplings on them has that weight. Without weight there are none, (.., 0).
+    Those of users, and those of items, are orthogonal, with the root of the trust in them as
+    length: the projection of couplings on them has that factor. Without trust there are none.
     """
 
     of_user: Array  # (users, r)
     of_item: Array  # (items, s)
-    by_item: Array  # (items, r) summed over the items a user rated, over the root of their number
-
-    def of_newcomer(self, items: Array) -> Array:
-        """The traits (r,) of a user who rated these items."""
-        total: Array = self.by_item[items].sum(axis=0, dtype=np.float64)
-        return total / np.sqrt(max(len(items), 1))
+    read_by_item: Array  # (items, r) summed over a user's items, over the root of their number
 
     def of_columns(self, side: int) -> Array:
         """Items own the user side's couplings, users the item side's."""
         return self.of_user if side else self.of_item
 
 
-def traits_of(ratings: Orientations, most: int, threads: int = 1) -> Traits:
-    """So many traits, or fewer where there are few users, items or ratings."""
+def traits_of(
+    ratings: Orientations,
+    most: int,
+    threads: int = 1,
+    *,
+    sides: tuple[bool, bool] = (True, True),
+) -> Traits:
+    """So many traits, or fewer where there are few users, items or ratings.
+
+    `sides` says whether traits of items, for the user side, and of users, for the item side, are
+    asked for.
+    """
     by_user, by_item = ratings
     n_ratings = len(by_user.column)
     fewest = min(by_user.n_rows, by_item.n_rows)
     n = min(most, fewest // COLUMNS_PER_TRAIT, n_ratings // RATINGS_PER_TRAIT)
-    weights = [_weight(rows) for rows in ratings]
-    if n < 1 or max(weights) == 0:
+    in_items, in_users = (
+        _trust(rows) if asked else 0.0 for rows, asked in zip(ratings, sides, strict=True)
+    )
+    if n < 1 or max(in_items, in_users) == 0:
         of_user, of_item = (np.zeros((rows.n_rows, 0)) for rows in ratings)
         return Traits(of_user, of_item, of_item)
     user_weight, item_weight = (
@@ -76,50 +83,33 @@ def traits_of(ratings: Orientations, most: int, threads: int = 1) -> Traits:
     for _ in range(ROUNDS):
         of_item = _orthonormal(item_sums(user_sums(of_item)), threads)
     of_user = user_sums(of_item)
-    square, axes = np.linalg.eigh(products(of_user, of_user, threads))
+    square, axes = np.linalg.eigh(crossed(of_user, of_user, threads))
     kept = np.flatnonzero(square > LEAST * square[-1])[-n:]
-    axes, strength = np.ascontiguousarray(axes[:, kept]), np.sqrt(square[kept])
-    of_item = applied(of_item, axes, threads)
-    of_user = applied(of_user, axes / strength, threads)
-    by_item = of_item * item_weight[:, None] / strength
-    # The rows of the user side are users, and its columns items.
+    axes, strength = axes[:, kept], np.sqrt(square[kept])
+    of_item = multiplied(of_item, axes, threads)
+    of_user = multiplied(of_user, axes / strength, threads)
     return Traits(
-        _weighed(of_user, weights[1]), _weighed(of_item, weights[0]), _weighed(by_item, weights[1])
+        _trusted(of_user, in_users),
+        _trusted(of_item, in_items),
+        _trusted(of_item * item_weight[:, None] / strength, in_users),
     )
 
 
-def products(x: Array, y: Array, threads: int = 1) -> Array:
-    """x' y in float64, for tables (C, a) and (C, b)."""
-    total = np.zeros((x.shape[1], y.shape[1]))
-    parts = -(-y.shape[1] // LANES)
-
-    def work(thread: int) -> None:
-        first, last = (LANES * part for part in share(parts, thread, threads))
-        add_products(x, y, first, min(last, y.shape[1]), total)
-
-    run_on_threads(threads, work)
-    return total
+def newcomer_traits(read_by_item: Array, items: Array) -> Array:
+    """The traits (r,) of a user who rated these items."""
+    total: Array = read_by_item[items].sum(axis=0, dtype=np.float64)
+    return total / np.sqrt(max(len(items), 1))
 
 
-def applied(x: Array, y: Array, threads: int = 1) -> Array:
-    """x y in the type of x, for tables (C, a) and (a, b)."""
-    out = np.empty((len(x), y.shape[1]), x.dtype)
-    y = y.astype(x.dtype)
-    run_on_threads(
-        threads, lambda thread: fill_products(x, y, *share(len(x), thread, threads), out)
-    )
-    return out
-
-
-def _weight(rows: Rows) -> float:
-    """Of what is expected of couplings to these rows' hidden units."""
+def _trust(rows: Rows) -> float:
+    """In what traits say about couplings to these rows' hidden units."""
     mean = len(rows.column) / max(rows.n_rows, 1)
-    weight = float(min(1.0, MOST_PER_ROW / max(mean, 1.0)) ** 4)
-    return weight if weight >= LEAST_WEIGHT and len(rows.column) else 0.0
+    trust = float(min(1.0, MOST_PER_ROW / max(mean, 1.0)) ** 4)
+    return trust if trust >= LEAST_TRUST else 0.0
 
 
-def _weighed(traits: Array, weight: float) -> Array:
-    return traits * np.sqrt(weight) if weight else traits[:, :0]
+def _trusted(traits: Array, trust: float) -> Array:
+    return traits * np.sqrt(trust) if trust else np.zeros((len(traits), 0))
 
 
 def _row_sums(rows: Rows, weight: Array, table: Array, threads: int) -> Array:
@@ -131,6 +121,6 @@ def _row_sums(rows: Rows, weight: Array, table: Array, threads: int) -> Array:
 
 def _orthonormal(table: Array, threads: int) -> Array:
     """An orthonormal basis of the table's columns, without those that the others explain."""
-    square, axes = np.linalg.eigh(products(table, table, threads))
+    square, axes = np.linalg.eigh(crossed(table, table, threads))
     kept = square > LEAST * square[-1]
-    return applied(table, axes[:, kept] / np.sqrt(square[kept]), threads)
+    return multiplied(table, axes[:, kept] / np.sqrt(square[kept]), threads)

@@ -34,7 +34,9 @@ class Learner:
     typical second derivative per rating. `per_row` above zero adds per_row times the block's rows
     to that scale instead: plain stochastic gradient. People have habits on a scale, such as whole
     stars only, that the order of its levels does not explain: `habit` leaves room for them, and
-    with `learn_habits` it is for those that the ratings show.
+    with `learn_habits` it is for those that the ratings show. Couplings are expected to follow up
+    to `traits` directions of who rated what, fewer where data are few; without a precision of
+    couplings, nothing follows.
     """
 
     rate: float
@@ -44,7 +46,7 @@ class Learner:
     coupling_precision: float
     coupling_curvature: float
     ratings_per_unit: float  # of a column; with fewer, its couplings are held tighter
-    traits: int  # of users and items, by who rated what, that couplings are expected to follow
+    traits: int  # at most, of users and of items; 0: couplings are expected to be zero
     bias_precision: float
     bias_curvature: float
     count_weight: float  # ratings by which levels' frequencies by count are drawn to all; 0: unused

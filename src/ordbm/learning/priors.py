@@ -10,7 +10,8 @@ import numpy as np
 from ordbm.habits import BiasPrior, bias_prior
 from ordbm.learning.learners import Learner
 from ordbm.machine import Array, Machine, Orientations
-from ordbm.traits import Traits, applied, products, traits_of
+from ordbm.products import crossed, multiplied
+from ordbm.traits import Traits, traits_of
 
 
 class Priors(NamedTuple):
@@ -31,7 +32,9 @@ def priors_of(
         learner.habit,
         learnt=learner.learn_habits and machine.item_side is not None,
     )
-    return Priors(user_bias, traits_of(ratings, learner.traits, threads))
+    users, items = (side is not None and side.n_hidden > 0 for side in machine.sides)
+    traits = traits_of(ratings, learner.traits, threads, sides=(users, items))
+    return Priors(user_bias, Traits(*(table.astype(machine.dtype) for table in traits)))
 
 
 def smoothing_of(machine: Machine, learner: Learner) -> Array:
@@ -44,15 +47,14 @@ def smoothing_of(machine: Machine, learner: Learner) -> Array:
 
 def couplings_by_trait(coupling: Array, traits: Array, threads: int = 1) -> Array:
     """What each trait says about couplings (C, n, d) of columns with these traits, (r, n, d)."""
-    by_trait = products(traits.astype(coupling.dtype), _flat(coupling), threads)
+    by_trait = crossed(traits, _flat(coupling), threads)
     return by_trait.reshape(traits.shape[1], *coupling.shape[1:])
 
 
 def expected_couplings(coupling: Array, traits: Array, threads: int = 1) -> Array:
     """The projection of couplings (C, n, d) on the columns' traits: what all tell of each."""
     by_trait = couplings_by_trait(coupling, traits, threads)
-    mean = applied(traits.astype(coupling.dtype), _flat(by_trait), threads)
-    return mean.reshape(coupling.shape)
+    return multiplied(traits, _flat(by_trait), threads).reshape(coupling.shape)
 
 
 def _flat(coupling: Array) -> Array:

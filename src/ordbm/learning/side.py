@@ -129,6 +129,14 @@ class SideTraining:
         )
         return float(objective.sum())
 
+    def _tables_now(self) -> Tables:
+        """With the prior of couplings where all of them, as they are, and traits have it."""
+        if not self.traits.size or not self.learner.coupling_precision:
+            return self.tables
+        coupling = self.side.parameters.coupling
+        mean = expected_couplings(coupling, self.traits, self.threads)
+        return self.tables._replace(coupling_mean=mean)
+
     def _run(
         self,
         kernel: Callable[..., Any],
@@ -137,11 +145,7 @@ class SideTraining:
         order: Array,
     ) -> None:
         barrier = new_barrier()
-        tables = self.tables
-        if self.traits.size:
-            coupling = self.side.parameters.coupling
-            mean = expected_couplings(coupling, self.traits, self.threads)
-            tables = tables._replace(coupling_mean=mean)
+        tables = self._tables_now()
 
         def work(blocks: Array, thread: int) -> None:
             kernel(
