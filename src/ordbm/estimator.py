@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ordbm.configured import Configured
-from ordbm.encoding import encoded, log_frequencies, standard_of
+from ordbm.encoding import encoded, standard_of
 from ordbm.errors import InterruptedWarning, NotFittedError, SettingsError
 from ordbm.explanation import Explanation, Similar, explained, nearest
 from ordbm.features import FeatureKind, Features, features
@@ -26,11 +26,11 @@ from ordbm.inference.joint import ENUMERATED, JointDistribution, mixed_levels
 from ordbm.learning.checkpoint import Checkpoint
 from ordbm.learning.learners import Learner, PseudoLikelihood, learner_of
 from ordbm.learning.loop import Callback, EpochRecord, train
-from ordbm.learning.members import Members, member_seed
+from ordbm.learning.members import Members
 from ordbm.learning.presence import learn_presence
 from ordbm.lists import Person, all_lists, person_list
-from ordbm.machine import Machine, Orientations, Side, new_side
-from ordbm.neighbours import Links, correlation_links, no_links
+from ordbm.machine import Machine, Orientations
+from ordbm.new_machines import new_machines
 from ordbm.parallel import thread_count
 from ordbm.prediction import (
     Candidates,
@@ -42,7 +42,6 @@ from ordbm.prediction import (
     check_request,
     check_trainable,
     level_probabilities,
-    level_values,
     listed_ids,
     log_probabilities,
     prediction_table,
@@ -235,52 +234,7 @@ class OrdinalBM(Configured):
     def _new_machines(
         self, told: Settings, ratings: Ratings, table: Features, orientations: Orientations
     ) -> list[Machine]:
-        links = [
-            self._links(ratings, number, n_links) if n_links else no_links(n_columns)
-            for number, (n_links, n_columns) in enumerate(
-                ((told.item_links, ratings.n_items), (told.user_links, ratings.n_users))
-            )
-        ]
-        level_bias = (
-            log_frequencies(orientations.by_user.level, table.n_levels)
-            if self.learner.shared_potential
-            else np.zeros(table.n_levels)
-        )
-        machines = []
-        for member in range(told.members or 1):
-            rng = np.random.default_rng(member_seed(told.seed, member))
-            sides = [self._new_side(told, number, table, links[number], rng) for number in range(2)]
-            machines.append(Machine(table, level_bias.astype(told.dtype), *sides))
-        return machines
-
-    def _new_side(
-        self, told: Settings, number: int, table: Features, links: Links, rng: np.random.Generator
-    ) -> Side | None:
-        present = told.sides in (("user", "item")[number], "joint")
-        if not (present or links.n_edges):
-            return None
-        return new_side(
-            table,
-            links,
-            told.hidden_sizes[number] if present else 0,
-            has_bias=present,
-            spread=self.learner.spread,
-            rng=rng,
-            dtype=np.dtype(told.dtype),
-        )
-
-    def _links(self, ratings: Ratings, side: int, n_links: int) -> Links:
-        rows = (ratings.by_user, ratings.by_item)
-        return correlation_links(
-            rows[side],
-            rows[1 - side],
-            level_values(ratings.scale),
-            n_neighbours=n_links,
-            shrinkage=self.settings.link_shrinkage,
-            min_support=self.settings.link_support,
-            budget=self.settings.link_budget,
-            threads=self.settings.threads,
-        )
+        return new_machines(told, self.learner, ratings, table, orientations)
 
     # -- predicting -------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What learnt machines expect of somebody who was not there, before he has rated anything."""
+"""What learnt machines expect of somebody who was not there, seen in those who were."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ class NewcomerPriors(NamedTuple):
         cls, machines: Sequence[Machine], ratings: Orientations, learner: Learner, threads: int
     ) -> NewcomerPriors:
         """As `learner` had them; machines without an item side have nothing by traits."""
-        alone = Machine(
-            machines[0].features, machines[0].level_bias, None, machines[0].item_side
-        )  # traits for the other side are not needed
-        bias, traits = priors_of(alone, ratings, learner, threads)
+        one = machines[0]  # of which the user side would have traits made for nothing
+        item_side = Machine(one.features, one.level_bias, None, one.item_side)
+        bias, traits = priors_of(item_side, ratings, learner, threads)
         sides = [machine.item_side for machine in machines]
         n_hidden = 0 if sides[0] is None else sides[0].n_hidden
         by_trait = [

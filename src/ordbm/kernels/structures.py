@@ -30,9 +30,7 @@ class Tables(NamedTuple):
     bias_smoothing: Floats  # (n, n) the same for biases
     pair: Floats  # (B, n, n) f_b of two levels
     bias_mean: Floats  # (C, n) where the prior has the columns' biases; (0, n) outside learning
-    coupling_mean: (
-        Floats  # (C, n, d) the same for couplings, or (1, n, d) for all; (0, n, 1) outside
-    )
+    coupling_mean: Floats  # (C, n, d) the same of couplings; (1, n, d) for all, (0, n, 1) outside
 
 
 class Plan(NamedTuple):
