@@ -15,7 +15,7 @@ from ordbm.errors import CheckpointError, ModelFileError, SettingsError
 from ordbm.features import features
 from ordbm.fitted import Fitted
 from ordbm.inference.distribution import LevelDistribution, NormalDistribution, averaged
-from ordbm.learning.learners import TIGHTENING
+from ordbm.learning.learners import TIGHTENING, learner_of
 from ordbm.learning.members import Members, member_seed
 from ordbm.learning.side import SideTraining
 from ordbm.learning.trainer import Trainer
@@ -427,6 +427,46 @@ def test_learning_and_newcomers_hold_couplings_that_tight(sides):
         own = [one.machine.item_side.parameters.coupling.tolist() for one in asked]
         assert own[0] == own[1]
         assert own[0] != own[2]
+
+
+# -- scales of few levels --------------------------------------------------------------------------
+
+
+def on_few_levels(n_levels):
+    five = simulated()
+    level = np.minimum(five.by_user.level, n_levels - 1)
+    user = np.repeat(np.arange(five.n_users), np.diff(five.by_user.start))
+    return Ratings(user, five.by_user.column, level + 1)
+
+
+@pytest.mark.parametrize("n_levels", [2, 3, 4])
+def test_priors_are_tighter_and_steps_shorter_on_few_levels(n_levels, monkeypatch):
+    ratings, told = on_few_levels(n_levels), TINY | {"members": 2}
+    plain = PseudoLikelihood()
+    model = OrdinalBM(**told).fit(ratings)
+    assert plain.for_scale(5) is plain.for_scale(10) is plain.for_scale(1) is plain
+
+    def asked(model):
+        found = model.recommend(ratings={0: n_levels, 3: 1}, by="mean")
+        return [one.score for one in found]
+
+    expected = plain.for_scale(n_levels)
+    assert expected.coupling_precision / plain.coupling_precision == 6 - n_levels
+    assert expected.bias_precision / plain.bias_precision == 6 - n_levels
+    assert expected.rate < plain.rate
+    with monkeypatch.context() as patched:
+        patched.setattr("ordbm.learning.learners.ENOUGH_LEVELS", 1)
+        same = OrdinalBM(**told, learner=expected).fit(ratings)
+        other = OrdinalBM(**told).fit(ratings)
+        answers = [asked(same), asked(other)]
+    assert [bits(one) for one in model.machines] == [bits(one) for one in same.machines]
+    assert bits(model.machines[0]) != bits(other.machines[0])
+    assert asked(model) == answers[0] != answers[1]
+
+
+def test_a_learner_without_priors_stays_without_them_on_few_levels():
+    learner = learner_of("cd")
+    assert learner.for_scale(2) is learner
 
 
 # -- files ----------------------------------------------------------------------------------------

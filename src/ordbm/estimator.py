@@ -186,7 +186,8 @@ class OrdinalBM(Configured):
             threads,
             presence=self._learnt_presence(ratings, threads, tell),
         )
-        trainer = Members(machines, orientations, self.learner, self.settings.seed, threads)
+        learner = self.learner.for_scale(table.n_levels)
+        trainer = Members(machines, orientations, learner, self.settings.seed, threads)
         history, interrupted = train(
             trainer,
             self.settings.epochs,
@@ -505,7 +506,8 @@ class OrdinalBM(Configured):
     @property
     def _newcomer_prior(self) -> Learner:
         """A learner with the precisions of a newcomer's own parameters."""
-        return self.learner if self.learner.coupling_precision > 0 else PseudoLikelihood()
+        learner = self.learner if self.learner.coupling_precision > 0 else PseudoLikelihood()
+        return learner.for_scale(self.machines[0].features.n_levels)
 
     @property
     def _state(self) -> Fitted:

@@ -9,7 +9,7 @@ pseudo-likelihood, section 3), or drawn from their posterior ("sample").
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal, get_args
 
@@ -23,6 +23,7 @@ OtherSide = Literal["exact", "mean_field_with_own", "sample"]
 
 FEWEST_BLOCKS = 8  # steps per epoch that each side takes at least
 TIGHTENING = 8.0  # of couplings, where a column lacks as many ratings as it should have at least
+ENOUGH_LEVELS = 5  # of a scale: on fewer, a rating tells less
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +105,23 @@ class Learner:
         typical = (counts**2).sum() / max(counts.sum(), 1.0)  # of a rating's column
         short = self.ratings_per_unit * n_hidden / max(typical, 1.0)
         return self.coupling_precision * (1.0 + TIGHTENING * max(0.0, short - 1.0))
+
+    def for_scale(self, n_levels: int) -> Learner:
+        """The same with tighter priors and shorter steps where a scale has few levels.
+
+        A yes or no tells less of somebody's taste than five stars: there is less to find, and more
+        noise to fit. One level is that of Gaussian ratings, which are not levels. A learner without
+        priors stays as it is.
+        """
+        if not 1 < n_levels < ENOUGH_LEVELS or not self.coupling_precision:
+            return self
+        tighter = 1 + ENOUGH_LEVELS - n_levels
+        return replace(
+            self,
+            rate=self.rate / tighter**0.5,
+            coupling_precision=self.coupling_precision * tighter,
+            bias_precision=self.bias_precision * tighter,
+        )
 
     def step(self, epoch: int, curvature: float, dtype: Any) -> Step:
         """The step of an epoch, counted from 0; `curvature` multiplies all curvatures."""
