@@ -109,12 +109,40 @@ def read_ml_1m(path: Path) -> Table:
     return Table(user[kept], item[kept], rating[kept])
 
 
+def read_ml_1m_popular(path: Path) -> Table:
+    """The 100 movies of MovieLens 1M that most have rated, by those who rated 30 of them."""
+    table = read_ml_1m(path)
+    items, counts = np.unique(table.item, return_counts=True)
+    popular = np.isin(table.item, items[np.argsort(-counts, kind="stable")[:100]])
+    users, counts = np.unique(table.user[popular], return_counts=True)
+    kept = popular & np.isin(table.user, users[counts >= 30])
+    return Table(table.user[kept], table.item[kept], table.rating[kept])
+
+
+def read_on_levels(*lowest: int) -> Callable[[Path], Table]:
+    """A reader of ML-100K on a coarser scale; `lowest` are the least stars of its higher levels."""
+
+    def read(path: Path) -> Table:
+        user, item, rating = columns_of(path, "ml-100k/u.data").T
+        return Table(user, item, np.searchsorted(lowest, rating, side="right"))
+
+    return read
+
+
 def read_netflix(path: Path) -> Table:
     """The Netflix subset of the paper."""
     import pyarrow.parquet  # noqa: PLC0415  (this set alone needs it)
 
     table = pyarrow.parquet.read_table(path)
     return Table(*(table[name].to_numpy() for name in ("user", "movie", "rating")))
+
+
+def read_netflix_sample(path: Path) -> Table:
+    """All ratings of 2,000 users of the Netflix subset, drawn at random."""
+    table = read_netflix(path)
+    drawn = np.random.default_rng(0).choice(np.unique(table.user), 2_000, replace=False)
+    kept = np.isin(table.user, drawn)
+    return Table(table.user[kept], table.item[kept], table.rating[kept])
 
 
 DATA_SETS: dict[str, DataSet] = {
@@ -131,6 +159,11 @@ DATA_SETS: dict[str, DataSet] = {
         for given in (3, 5, 10, 20)
     },
     "netflix": DataSet("netflix-3000.parquet", read_netflix),
+    # Other shapes, to see whether the defaults serve them too.
+    "ml-100k-two-levels": DataSet("ml-100k.zip", read_on_levels(4)),
+    "ml-100k-three-levels": DataSet("ml-100k.zip", read_on_levels(3, 5)),
+    "ml-1m-popular": DataSet("ml-1m.zip", read_ml_1m_popular),
+    "netflix-sample": DataSet("netflix-3000.parquet", read_netflix_sample),
 }
 
 
