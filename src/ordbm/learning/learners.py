@@ -22,7 +22,7 @@ from ordbm.kernels.structures import Step
 OtherSide = Literal["exact", "mean_field_with_own", "sample"]
 
 FEWEST_BLOCKS = 8  # steps per epoch that each side takes at least
-TIGHTENING = 8.0  # of couplings, where a column lacks as many ratings as it should have at least
+TIGHTENING = 11.0  # of couplings at most: where columns have half the ratings they should have
 ENOUGH_LEVELS = 5  # of a scale: on fewer, a rating tells less
 
 
@@ -99,12 +99,14 @@ class Learner:
         """The precision of couplings of columns with these many ratings to so many hidden units.
 
         Couplings are fitted, not averaged over. Where there are many for few ratings they fit
-        noise, and a tighter prior makes up for it.
+        noise, and a tighter prior makes up for it. The typical count is the root of the mean
+        square: between that of a column and that of a rating's column.
         """
         counts = np.asarray(column_counts, np.float64)
-        typical = (counts**2).sum() / max(counts.sum(), 1.0)  # of a rating's column
+        n_rated = np.count_nonzero(counts)
+        typical = np.sqrt((counts**2).sum() / max(n_rated, 1))
         short = self.ratings_per_unit * n_hidden / max(typical, 1.0)
-        return self.coupling_precision * (1.0 + TIGHTENING * max(0.0, short - 1.0))
+        return float(self.coupling_precision * (1.0 + TIGHTENING * np.clip(short - 1.0, 0.0, 1.0)))
 
     def for_scale(self, n_levels: int) -> Learner:
         """The same with tighter priors and shorter steps where a scale has few levels.
@@ -167,7 +169,7 @@ class PseudoLikelihood(Learner):
     per_row: float = 0.0
     coupling_precision: float = 8.0
     coupling_curvature: float = 0.1
-    ratings_per_unit: float = 0.2
+    ratings_per_unit: float = 0.25
     traits: int = 32
     bias_precision: float = 2.0
     bias_curvature: float = 0.2
