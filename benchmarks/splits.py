@@ -119,6 +119,13 @@ def read_ml_1m_popular(path: Path) -> Table:
     return Table(table.user[kept], table.item[kept], table.rating[kept])
 
 
+def read_ml_1m_thin(path: Path) -> Table:
+    """Every twelfth rating of MovieLens 1M, drawn at random: most have few, some have many."""
+    table = read_ml_1m(path)
+    kept = np.random.default_rng(0).random(len(table.user)) < 1 / 12
+    return Table(table.user[kept], table.item[kept], table.rating[kept])
+
+
 def read_on_levels(*lowest: int) -> Callable[[Path], Table]:
     """A reader of ML-100K on a coarser scale; `lowest` are the least stars of its higher levels."""
 
@@ -137,12 +144,18 @@ def read_netflix(path: Path) -> Table:
     return Table(*(table[name].to_numpy() for name in ("user", "movie", "rating")))
 
 
-def read_netflix_sample(path: Path) -> Table:
-    """All ratings of 2,000 users of the Netflix subset, drawn at random."""
-    table = read_netflix(path)
-    drawn = np.random.default_rng(0).choice(np.unique(table.user), 2_000, replace=False)
-    kept = np.isin(table.user, drawn)
-    return Table(table.user[kept], table.item[kept], table.rating[kept])
+def read_netflix_users(n_users: int, share: float = 1.0) -> Callable[[Path], Table]:
+    """A reader of a share of the ratings of some users of the Netflix subset, drawn at random."""
+
+    def read(path: Path) -> Table:
+        table = read_netflix(path)
+        rng = np.random.default_rng(0)
+        drawn = rng.choice(np.unique(table.user), n_users, replace=False)
+        kept = np.flatnonzero(np.isin(table.user, drawn))
+        kept = kept[rng.random(len(kept)) < share]
+        return Table(table.user[kept], table.item[kept], table.rating[kept])
+
+    return read
 
 
 DATA_SETS: dict[str, DataSet] = {
@@ -163,7 +176,9 @@ DATA_SETS: dict[str, DataSet] = {
     "ml-100k-two-levels": DataSet("ml-100k.zip", read_on_levels(4)),
     "ml-100k-three-levels": DataSet("ml-100k.zip", read_on_levels(3, 5)),
     "ml-1m-popular": DataSet("ml-1m.zip", read_ml_1m_popular),
-    "netflix-sample": DataSet("netflix-3000.parquet", read_netflix_sample),
+    "ml-1m-thin": DataSet("ml-1m.zip", read_ml_1m_thin),
+    "netflix-sample": DataSet("netflix-3000.parquet", read_netflix_users(2_000)),
+    "netflix-thin": DataSet("netflix-3000.parquet", read_netflix_users(5_000, 1 / 6)),
 }
 
 
