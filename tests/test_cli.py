@@ -93,8 +93,10 @@ def test_help_states_the_defaults_of_the_library():
     few, many = (known.resolved(n).hidden for n in (settings.MANY - 1, settings.MANY))
     both = [",".join(map(str, sizes)) for sizes in (few, many)]
     assert stated.pop("hidden") == f"{both[0]}; {both[1]} from {settings.MANY:,} ratings"
-    assert stated.pop("members") == f"{settings.MOST_MEMBERS}; fewer for over 2 M ratings"
+    assert stated.pop("members") == "8; fewer for over 2 M ratings or 300 M couplings"
     assert [known.resolved(2_000_000 + more).members for more in (0, 1)] == [8, 7]
+    for_eight = 300_000_000 // (8 * few[0])
+    assert [known.resolved(1, (for_eight + more, 0)).members for more in (0, 1)] == [8, 7]
     for name, text in stated.items():
         value = getattr(known, name)
         parts = value if isinstance(value, tuple) else (value,)

@@ -340,8 +340,8 @@ def test_a_gaussian_machine_with_many_hidden_units_does_not_blow_up(hidden):
 
 
 def test_what_is_not_said_follows_the_number_of_ratings():
-    def resolved(n, **told):
-        found = Settings(**told).resolved(n)
+    def resolved(n, levels=(0, 0), **told):
+        found = Settings(**told).resolved(n, levels)
         return found.hidden, found.members
 
     twice = (2 * HIDDEN[0], 2 * HIDDEN[1])
@@ -354,6 +354,13 @@ def test_what_is_not_said_follows_the_number_of_ratings():
     assert resolved(10**9) == (twice, 1)
     assert resolved(10**9, hidden=7, members=5) == (7, 5)
     assert resolved(10**9, hidden=0) == (0, 1)
+    # 25 units for each item's levels, 100 for each user's: 300 million couplings in all.
+    assert resolved(1, levels=(500_000, 250_000)) == (HIDDEN, 8)
+    assert resolved(1, levels=(500_001, 250_000)) == (HIDDEN, 7)
+    assert resolved(1, levels=(0, 1_000_000), hidden=3) == (3, 8)
+    assert resolved(1, levels=(0, 10**9)) == (HIDDEN, 1)
+    assert resolved(1, levels=(0, 10**9), sides="user") == (HIDDEN, 8)
+    assert resolved(1, levels=(0, 10**9), members=5) == (HIDDEN, 5)
     other = Settings(sides="user", epochs=3, seed=9, item_links=2)
     resolved_other = other.resolved(10)
     assert (resolved_other.sides, resolved_other.epochs, resolved_other.seed) == ("user", 3, 9)

@@ -71,7 +71,7 @@ class OrdinalBM(Configured):
     link_budget: co-rated pairs that finding links may visit; beyond, it is refused with the cost.
     patience: with validation ratings, epochs without a better log-loss before stopping; 0: never.
     members: machines that learn the same ratings from different seeds; predictions are averages of
-        theirs (8 if not said, fewer for more than two million ratings).
+        theirs (8 if not said, fewer for over two million ratings or very many users and items).
     presence: learn also which items get rated, for lists; predicted ratings stay the same.
     presence_precision: of the prior of presence links; larger draws them to zero. By the number of
         users if not said.
@@ -162,14 +162,16 @@ class OrdinalBM(Configured):
         if not all(map(callable, callbacks)):
             raise SettingsError("a callback must be a function that takes an EpochRecord")
         tell = teller(callbacks)
-        settings = self.settings.resolved(len(ratings))
+        kind = self._feature_kind(ratings)
+        scale = ratings.scale
+        table = features(kind, len(scale.values) if isinstance(scale, RatingScale) else 1)
+        settings = self.settings.resolved(
+            len(ratings), (ratings.n_items * table.n_levels, ratings.n_users * table.n_levels)
+        )
         keeper = saved = None
         if checkpoint is not None:
             keeper = Checkpoint(checkpoint, settings, self.learner, ratings, validation)
             saved = keeper.read() if resume else None
-        kind = self._feature_kind(ratings)
-        scale = ratings.scale
-        table = features(kind, len(scale.values) if isinstance(scale, RatingScale) else 1)
         standard = standard_of(ratings, self.learner.residual_unit) if table.is_gaussian else None
         orientations = encoded(ratings, standard)
         tell(Progress("links", 0.0))

@@ -14,6 +14,7 @@ HIDDEN = (25, 100)  # the item side gains more from them
 MANY = 500_000  # ratings from which on twice as many hidden units pay
 MOST_MEMBERS = 8
 LEARNT_AT_ONCE = 16_000_000  # ratings times members, beyond which there are fewer members
+MOST_COUPLINGS = 300_000_000  # of all members together, again beyond which there are fewer
 
 Sides = Literal["user", "item", "joint"]
 
@@ -76,15 +77,29 @@ class Settings:
             return self.hidden[0], self.hidden[1]
         return self.hidden, self.hidden
 
-    def resolved(self, n_ratings: int) -> Settings:
-        """The same for this many ratings, hidden units and members included."""
+    def resolved(self, n_ratings: int, levels: tuple[int, int] = (0, 0)) -> Settings:
+        """The same for this many ratings, hidden units and members included.
+
+        `levels` are those of all items, which a user's hidden unit is coupled with, and of all
+        users.
+        """
         scale = 2 if n_ratings >= MANY else 1
-        members = max(1, min(MOST_MEMBERS, LEARNT_AT_ONCE // max(n_ratings, 1)))
-        return replace(
-            self,
-            hidden=(scale * HIDDEN[0], scale * HIDDEN[1]) if self.hidden is None else self.hidden,
-            members=members if self.members is None else self.members,
+        hidden = (scale * HIDDEN[0], scale * HIDDEN[1]) if self.hidden is None else self.hidden
+        sized = replace(self, hidden=hidden)
+        if self.members is not None:
+            return sized
+        couplings = sum(
+            n_levels * n_hidden
+            for side, n_levels, n_hidden in zip(
+                ("user", "item"), levels, sized.hidden_sizes, strict=True
+            )
+            if self.sides in (side, "joint")
         )
+        affordable = (
+            LEARNT_AT_ONCE // max(n_ratings, 1),
+            MOST_COUPLINGS // max(couplings, 1),
+        )
+        return replace(sized, members=max(1, min(MOST_MEMBERS, *affordable)))
 
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -257,7 +257,7 @@ class ModelOptions:
         learning(
             help="Machines to learn from different seeds and to average.",
             metavar="N",
-            unless_told="8; fewer for over 2 M ratings",
+            unless_told="8; fewer for over 2 M ratings or 300 M couplings",
         ),
     ] = None
     seed: Annotated[
