@@ -97,7 +97,7 @@ GROUPS: dict[str, Group] = {
     ),
     "ratings-per-unit": Group(
         "Are couplings held tighter where columns have few ratings for their hidden units?",
-        each_learner("ratings_per_unit", (0.0, 0.15, 0.25, 0.4)),
+        each_learner("ratings_per_unit", (0.0, 0.2, 0.4, 0.7)),
     ),
     "count-weight": Group(
         "Does the prior of biases know how often a column was rated?",

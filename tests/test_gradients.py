@@ -322,8 +322,8 @@ def test_steps_know_counts_priors_and_momentum(ratings_per_unit):
     typical = np.sqrt((count**2).mean())
     full = ratings_per_unit * machine.user_side.n_hidden
     assert count.all()
-    assert not full or typical < full < 2 * typical
-    tau = 3.0 * (1 + TIGHTENING * (full / typical - 1)) if full else 3.0
+    assert not full or typical < full < 4 * typical
+    tau = 3.0 * (1 + TIGHTENING * (full / typical - 1) / 3) if full else 3.0
     scale = {  # tau + kappa c, and tau
         "coupling": (tau + 0.5 * count[:, None, None], tau),
         "rating_bias": (2.0 + 0.25 * count[:, None], 2.0),

@@ -398,13 +398,14 @@ def test_couplings_are_tightened_by_what_columns_lack():
 
     assert factor(20, 20, 20) == 1.0
     assert factor(500, 20) == 1.0
-    assert factor(10, 10) == pytest.approx(1 + TIGHTENING)
-    assert factor(16) == pytest.approx(1 + TIGHTENING / 4)
+    assert factor(10, 10) == pytest.approx(1 + TIGHTENING / 3)
+    assert factor(16) == pytest.approx(1 + TIGHTENING / 12)
+    assert factor(5) == pytest.approx(1 + TIGHTENING)
     assert factor(0, 0, 16) == factor(16)  # columns without ratings do not count
-    assert factor() == factor(0) == factor(1) == factor(10)  # as tight as it gets
+    assert factor() == factor(0) == factor(1) == factor(5)  # as tight as it gets
     by_count = [factor(n, n, 2 * n) for n in range(1, 40)]
     assert by_count == sorted(by_count, reverse=True)
-    assert factor(2, 18) == pytest.approx(1 + TIGHTENING * (20 / 164**0.5 - 1))
+    assert factor(2, 18) == pytest.approx(1 + TIGHTENING * (20 / 164**0.5 - 1) / 3)
     assert PseudoLikelihood(ratings_per_unit=0).tightened(np.array([1]), 40) == 8.0
     assert learner.tightened(np.array([10]), 20) == 3.0
 

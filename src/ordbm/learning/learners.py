@@ -22,7 +22,7 @@ from ordbm.kernels.structures import Step
 OtherSide = Literal["exact", "mean_field_with_own", "sample"]
 
 FEWEST_BLOCKS = 8  # steps per epoch that each side takes at least
-TIGHTENING = 11.0  # of couplings at most: where columns have half the ratings they should have
+TIGHTENING = 11.0  # of couplings, where columns have a quarter or less of what they should have
 ENOUGH_LEVELS = 5  # of a scale: on fewer, a rating tells less
 
 
@@ -106,7 +106,8 @@ class Learner:
         n_rated = np.count_nonzero(counts)
         typical = np.sqrt((counts**2).sum() / max(n_rated, 1))
         short = self.ratings_per_unit * n_hidden / max(typical, 1.0)
-        return float(self.coupling_precision * (1.0 + TIGHTENING * np.clip(short - 1.0, 0.0, 1.0)))
+        lack = np.clip((short - 1.0) / 3.0, 0.0, 1.0)
+        return float(self.coupling_precision * (1.0 + TIGHTENING * lack))
 
     def for_scale(self, n_levels: int) -> Learner:
         """The same with tighter priors and shorter steps where a scale has few levels.
@@ -169,7 +170,7 @@ class PseudoLikelihood(Learner):
     per_row: float = 0.0
     coupling_precision: float = 8.0
     coupling_curvature: float = 0.1
-    ratings_per_unit: float = 0.25
+    ratings_per_unit: float = 0.4
     traits: int = 32
     bias_precision: float = 2.0
     bias_curvature: float = 0.2
