@@ -24,7 +24,7 @@ from ordbm.files import replaced
 Header = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
-FORMAT = {"model": 4, "checkpoint": 2}  # the newest format of each kind; older ones keep loading
+FORMAT = {"model": 5, "checkpoint": 2}  # the newest format of each kind; older ones keep loading
 METADATA = "ordbm"
 LARGEST_PARAMETER = 1e6  # far beyond what any machine learns, far below what overflows in a sum
 LONGEST_HEADER = 100_000_000  # bytes; safetensors' own limit

@@ -95,6 +95,7 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
         "presence": packed_presence(fitted.presence),
         "habits": learner.learn_habits,
         "traits": learner.traits,
+        "ratings_per_unit": learner.ratings_per_unit,
     }
     try:
         _stored(json.loads(json.dumps(header)), dict(arrays))
@@ -118,7 +119,8 @@ def load_model(path: str | os.PathLike[str]) -> Stored:
 
 def _stored(header: Header, arrays: Arrays) -> Stored:
     told = unpacked_settings(header["settings"])
-    for name, last_without in (("members", 1), ("habits", 2), ("traits", 3)):
+    came_after = {"members": 1, "habits": 2, "traits": 3, "ratings_per_unit": 4}
+    for name, last_without in came_after.items():
         if name not in header:
             told = of_older_format(told, last_without)
             break

@@ -80,7 +80,10 @@ def of_older_format(told: Mapping[str, Any], version: int) -> dict[str, Any]:
         found |= {"hidden": hidden, "members": 1}
     if isinstance(learner, PseudoLikelihood):
         named = learner is not settings.learner
-        learner = replace(learner, traits=0)
+        if version <= 3:
+            learner = replace(learner, traits=0)
+        if version >= 3 and named:
+            learner = replace(learner, ratings_per_unit=0.2)
         if version <= 2:
             learner = replace(learner, learn_habits=False)
         if version == 2 and named:
