@@ -18,13 +18,13 @@ from data import Split, scores
 from numba import njit
 
 from ordbm import OrdinalBM, Ratings
-from ordbm.inference.evidence import Evidence
+from ordbm.inference.catalogue import USERS_AT_ONCE, Catalogue
+from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.kernels.numerics import fast_exp
 from ordbm.kernels.options import KERNEL
-from ordbm.learning.learners import PseudoLikelihood
-from ordbm.learning.trainer import Trainer
-from ordbm.parallel import run_on_threads
-from ordbm.ranking import USERS_AT_ONCE, Catalogue
+from ordbm.model.learners import PseudoLikelihood
+from ordbm.runtime.threads import run_on_threads
+from ordbm.training.alternation import Trainer
 
 N_HIDDEN = 20  # hidden units of each side: d = d′
 N_LEVELS = 5
@@ -63,7 +63,7 @@ def _trained(split_sha256: str, threads: int) -> tuple[OrdinalBM, Trainer]:
     """A machine that is already training, and what trains it."""
     ratings = _RATINGS[split_sha256]
     model = model_of(threads, 2).fit(ratings)
-    trainer = Trainer(model.machine, model.evidence.ratings, PseudoLikelihood(), 0, threads)
+    trainer = Trainer(model.machine, model.conditioned.ratings, PseudoLikelihood(), 0, threads)
     trainer.epoch(0)
     return model, trainer
 
@@ -137,7 +137,9 @@ def scoring_seconds(split: Split, threads: int) -> float:
     levels = np.arange(1.0, N_LEVELS + 1)
     users = np.arange(split.n_users)
     started = time.perf_counter()
-    catalogue = Catalogue(Evidence(model.machines[0], model.evidence[0].ratings, threads))
+    catalogue = Catalogue(
+        ConditionedMachine(model.machines[0], model.conditioned[0].ratings, threads)
+    )
     for first in range(0, split.n_users, USERS_AT_ONCE):
         catalogue.scores(users[first : first + USERS_AT_ONCE], "mean", levels)
     return time.perf_counter() - started

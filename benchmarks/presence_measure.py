@@ -24,11 +24,11 @@ from scipy.special import expit
 from splits import DATA_SETS
 
 import ordbm
-from ordbm.learning.presence import LEAST_LINKED, MOST_LINKED, learn_presence
 from ordbm.metrics.bootstrap import interval, resampled_ratios
-from ordbm.parallel import thread_count
-from ordbm.presence import Presence, PresenceEvidence, newcomer_presence
-from ordbm.settings import Settings
+from ordbm.model.presence import ConditionedPresence, Presence, fold_in_presence
+from ordbm.model.settings import Settings
+from ordbm.runtime.threads import thread_count
+from ordbm.training.presence_learning import LEAST_LINKED, MOST_LINKED, learn_presence
 
 Found = dict[str, Any]
 
@@ -98,7 +98,9 @@ def reliability(files: Path, data: str, size: str, seed: int) -> Found:
         scale=ratings.scale,
     )
     started = time.perf_counter()
-    evidence = PresenceEvidence(learnt_presence(known, seed), known.by_user, thread_count(None))
+    conditioned = ConditionedPresence(
+        learnt_presence(known, seed), known.by_user, thread_count(None)
+    )
     place = known.items.codes(item_ids)
     sums: dict[str, list[np.ndarray]] = {"given": [], "left out": []}
     n_unknown = 0
@@ -109,10 +111,10 @@ def reliability(files: Path, data: str, size: str, seed: int) -> Found:
         items = items[items >= 0]
         rated = np.zeros(known.n_items, bool)
         rated[items] = True
-        given = proba_of(evidence, items)
+        given = proba_of(conditioned, items)
         left_out = given.copy()
         for item in items:
-            left_out[item] = proba_of(evidence, items[items != item])[item]
+            left_out[item] = proba_of(conditioned, items[items != item])[item]
         sums["given"].append(user_sums(given, rated))
         sums["left out"].append(user_sums(left_out, rated))
     return {
@@ -124,9 +126,9 @@ def reliability(files: Path, data: str, size: str, seed: int) -> Found:
     }
 
 
-def proba_of(evidence: PresenceEvidence, items: np.ndarray) -> np.ndarray:
+def proba_of(conditioned: ConditionedPresence, items: np.ndarray) -> np.ndarray:
     """P(rated) of every item for somebody new who rated these, (items,)."""
-    odds = newcomer_presence(evidence, items).log_odds(np.zeros(1, np.int32))[0]
+    odds = fold_in_presence(conditioned, items).log_odds(np.zeros(1, np.int32))[0]
     return expit(odds.astype(np.float64))
 
 

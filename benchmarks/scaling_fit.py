@@ -19,8 +19,8 @@ from pathlib import Path
 from pyarrow import Table, parquet
 
 from ordbm import OrdinalBM, Ratings
-from ordbm.learning.loop import EpochRecord
-from ordbm.progress import Progress
+from ordbm.runtime.progress import Progress
+from ordbm.training.loop import EpochRecord
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 from protocol import peak_gb

@@ -31,7 +31,7 @@ from provenance import commit, cpu_model
 from scoring import LEAST, scores
 from splits import DATA_SETS, Stored, split
 from trials_list import DEFAULT, GROUPS, TRIALS, Trial, wanted_trials
-from trials_report import Row, Rows, Table, identity, page
+from trials_report import CSR, Row, Table, identity, page
 
 import ordbm
 from ordbm.errors import OrdbmError
@@ -179,7 +179,7 @@ def write_page(results: Path) -> None:
     rows = finished(results)
     splits = {(row["data"], row["seed"]): row for row in rows.values() if row["data"] in DATA_SETS}
 
-    def rows_of(trial: Trial) -> Rows:
+    def rows_of(trial: Trial) -> CSR:
         found = {}
         for place, one in splits.items():
             key = (*place, one["split_sha256"], identity(trial.in_force(one["n_fitted"])))

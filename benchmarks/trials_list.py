@@ -85,7 +85,7 @@ GROUPS: dict[str, Group] = {
     ),
     "learn-habits": Group(
         "Is that part how people are seen to vary, or are all levels alike?",
-        each_learner("learn_habits", (True, False)),
+        each_learner("learn_response_styles", (True, False)),
     ),
     "traits": Group(
         "Are couplings expected to follow who rated what, and along how many directions?",
@@ -147,7 +147,7 @@ class Trial(NamedTuple):
 
 
 def label_of(settings: Settings) -> str:
-    """Settings in words: `members=8 habit=0.5`, `hidden=25/100`."""
+    """Settings in words: `members=8 response_style_share=0.5`, `hidden=25/100`."""
     flat = {**settings, **settings.get("learner", {})}
     flat.pop("learner", None)
     words = {

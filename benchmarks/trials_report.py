@@ -11,7 +11,7 @@ from accuracy_report import versions_line
 from splits import DATA_SETS, family
 
 Row = dict[str, Any]
-Rows = dict[tuple[str, int], Row]  # of one trial, by data set and seed
+CSR = dict[tuple[str, int], Row]  # of one trial, by data set and seed
 MEASURES = ("log_loss", "rmse", "mae")
 LINE = "| {} |".format
 
@@ -21,7 +21,7 @@ class Table(NamedTuple):
 
     group: str
     question: str
-    trials: dict[str, Rows]
+    trials: dict[str, CSR]
 
 
 def identity(in_force: dict[str, Any]) -> str:
@@ -30,9 +30,9 @@ def identity(in_force: dict[str, Any]) -> str:
     return json.dumps(counted, sort_keys=True)
 
 
-def by_family(rows: Rows) -> dict[str, Rows]:
+def by_family(rows: CSR) -> dict[str, CSR]:
     """The rows of each data set; folds are one."""
-    found: dict[str, Rows] = {}
+    found: dict[str, CSR] = {}
     for place in sorted(rows, key=lambda place: (list(DATA_SETS).index(place[0]), place[1])):
         found.setdefault(family(place[0]), {})[place] = rows[place]
     return found
@@ -43,7 +43,7 @@ def means(rows: Sequence[Row]) -> np.ndarray:
     return np.mean([[row[name] for name in MEASURES] for row in rows], axis=0)
 
 
-def standard_error(rows: Rows, base: Rows) -> float:
+def standard_error(rows: CSR, base: CSR) -> float:
     """Of the mean difference in log-loss, trial by trial on the same validation ratings."""
     differences = [
         np.subtract(row["log_loss_parts"], base[place]["log_loss_parts"])
@@ -61,7 +61,7 @@ class Difference(NamedTuple):
     cost: float  # ratio of processor times
 
 
-def difference(rows: Rows, base: Rows) -> Difference:
+def difference(rows: CSR, base: CSR) -> Difference:
     """Trial minus base."""
     pairs = [(row, base[place]) for place, row in rows.items()]
     mine, theirs = zip(*pairs, strict=True)
@@ -71,7 +71,7 @@ def difference(rows: Rows, base: Rows) -> Difference:
     )
 
 
-def group_section(table: Table, default: Rows) -> str:
+def group_section(table: Table, default: CSR) -> str:
     """The trials of a group on each data set, and how they differ from the base."""
     heading = f"## {table.group}\n\n{table.question}"
     (first, compared), *others = table.trials.items()
@@ -108,7 +108,7 @@ def group_section(table: Table, default: Rows) -> str:
     return f"{heading}\n\n" + "\n".join(figures) + "\n\n" + "\n".join(changes)
 
 
-def change_cells(shared: dict[str, Rows], base: dict[str, Rows]) -> list[str]:
+def change_cells(shared: dict[str, CSR], base: dict[str, CSR]) -> list[str]:
     """Differences on each data set; their mean if none is missing; and the cost."""
     found = {data: difference(of, base[data]) if of else None for data, of in shared.items()}
     cells = [
@@ -142,7 +142,7 @@ def data_lines(rows: Sequence[Row]) -> str:
     return "\n".join(lines[place] for place in sorted(lines))
 
 
-def page(tables: Sequence[Table], default: Rows) -> str:
+def page(tables: Sequence[Table], default: CSR) -> str:
     """The whole page in Markdown; `default` is the rows of `OrdinalBM()`."""
     used = [row for table in tables for rows in table.trials.values() for row in rows.values()]
     if not used:

@@ -22,7 +22,7 @@ import pandas as pd
 from typer.testing import CliRunner
 
 import ordbm
-from ordbm import settings
+from ordbm.model import settings
 
 ROOT = Path(__file__).parents[1]
 PAGES = [

@@ -21,12 +21,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logit
 
-from ordbm.features import features
+from ordbm.data.csr import CSR, CSRPair, starts, with_transpose
 from ordbm.kernels.structures import padded
-from ordbm.machine import Machine, Orientations, Parameters, Side
-from ordbm.neighbours import Links, no_links
-from ordbm.presence import CURVE
-from ordbm.rows import Rows, paired, starts
+from ordbm.model.features import features
+from ordbm.model.machine import Machine, Parameters, Side
+from ordbm.model.neighbours import Links, no_links
+from ordbm.model.presence import KNOTS
 
 KINDS = ("categorical", "ordinal", "gaussian")
 SIDES = ("user", "item", "joint")
@@ -45,7 +45,7 @@ class Case(NamedTuple):
     """A machine and the ratings it has seen, for the engine and for the referee."""
 
     machine: Machine
-    ratings: Orientations
+    ratings: CSRPair
     table: np.ndarray
 
 
@@ -78,14 +78,14 @@ def orientations(table, machine):
     user, item = np.nonzero(~np.isnan(table))
     found = table[user, item]
     gaussian = machine.features.is_gaussian
-    by_user = Rows(
+    by_user = CSR(
         start=starts(user.astype(np.int32), len(table)),
         column=item.astype(np.int32),
         level=np.zeros(len(found), np.uint8) if gaussian else found.astype(np.uint8),
         value=found.astype(np.float32) if gaussian else np.zeros(0, np.float32),
-        twin=np.zeros(len(found), np.int32),
+        in_transpose=np.zeros(len(found), np.int32),
     )
-    return Orientations(*paired(by_user, table.shape[1]))
+    return CSRPair(*with_transpose(by_user, table.shape[1]))
 
 
 def random_machine(
@@ -371,9 +371,9 @@ def finite_differences(function, array, step=1e-5):
     return found
 
 
-def potential_of(proba, rise):
+def potential_of(proba, recalibration):
     """The potential of presence that has this P(rated), by the inverse of the curve."""
     odds = logit(proba)
-    raised = CURVE + rise
-    inside = np.interp(odds, raised, CURVE)
+    raised = KNOTS + recalibration
+    inside = np.interp(odds, raised, KNOTS)
     return inside + np.minimum(odds - raised[0], 0) + np.maximum(odds - raised[-1], 0)

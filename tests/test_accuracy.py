@@ -59,8 +59,10 @@ def test_habits_on_the_scale_are_learnt():
     ratings = ordbm.Ratings(users, items, np.minimum(steps, 10) / 2)
     halves = ratings.scale.values % 1 > 0
     found = []
-    for habit in (0.0, 0.5):
-        learner = ordbm.PseudoLikelihood(habit=habit, bias_precision=1.0)
+    for response_style_share in (0.0, 0.5):
+        learner = ordbm.PseudoLikelihood(
+            response_style_share=response_style_share, bias_precision=1.0
+        )
         model = ordbm.OrdinalBM(learner=learner, hidden=2, item_links=0, members=1).fit(ratings)
         share = model.predict_proba(np.arange(60), rng.permutation(60) % 40)[:, halves].sum(axis=1)
         found.append((share[:30].mean(), share[30:].mean()))

@@ -12,11 +12,11 @@ from ordbm.baselines import SVD, Bias, ItemKNN, UserKNN
 from ordbm.baselines.bias import bias_points
 from ordbm.baselines.spread import MARGIN, learnt_spread, shape_loss, tilted
 from ordbm.baselines.svd import factor_pass, new_factors
+from ordbm.data.scale import RatingScale
 from ordbm.errors import CostError, DivergedError, SettingsError
-from ordbm.inference.distribution import NormalDistribution
+from ordbm.inference.distributions import NormalDistribution
 from ordbm.metrics.ratings import scores
-from ordbm.neighbours import correlation_links
-from ordbm.scale import RatingScale
+from ordbm.model.neighbours import correlation_links
 
 HALVES = np.arange(1, 11) / 2
 
@@ -288,14 +288,14 @@ def test_a_newcomer_to_svd_gets_where_steps_on_their_ratings_lead():
     for _ in range(100_000):
         slope = design.T @ (target - design @ own) - 3 * 0.06 * own
         own += 30 * 0.01 / 100_000 * slope
-    new = points.newcomer(items, values)
+    new = points.fold_in(items, values)
     np.testing.assert_allclose([*new.user_factors[0], new.user_bias[0]], own, rtol=1e-4)
     everything = np.arange(ratings.n_items)
     np.testing.assert_allclose(
         new.of_all_items(np.array([0, -1])),
         [new.at(np.full(ratings.n_items, user), everything) for user in (0, -1)],
     )
-    assert (points.newcomer(items[:0], values[:0]).user_factors == 0).all()
+    assert (points.fold_in(items[:0], values[:0]).user_factors == 0).all()
 
 
 def test_svd_does_not_depend_on_unit_or_origin():

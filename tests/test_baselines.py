@@ -6,7 +6,7 @@ import pytest
 import ordbm
 from ordbm.baselines import BASELINES, Bias, ItemFrequencies, LevelFrequencies, Popularity
 from ordbm.errors import NotFittedError, RatingsError, SettingsError
-from ordbm.inference.distribution import LevelDistribution, NormalDistribution
+from ordbm.inference.distributions import LevelDistribution, NormalDistribution
 from ordbm.metrics.ratings import scores
 
 SCALES = {

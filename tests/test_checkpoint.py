@@ -7,11 +7,11 @@ import pytest
 
 import ordbm
 from ordbm import ContrastiveDivergence, OrdinalBM, PseudoLikelihood, Ratings
-from ordbm.container import write_container
 from ordbm.errors import CheckpointError, ModelFileError, SettingsError
-from ordbm.learning import checkpoint as checkpoints
-from ordbm.learning import side
-from ordbm.learning.trainer import Trainer
+from ordbm.persistence import checkpoint as checkpoints
+from ordbm.persistence.container import write_container
+from ordbm.training import side_pass as side
+from ordbm.training.alternation import Trainer
 
 TINY = {"hidden": 3, "members": 2, "item_links": 4, "epochs": 4}
 

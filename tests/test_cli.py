@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 
 import ordbm
 from cli_runs import SMALL, answer, fault, run, started, write_ratings_file
-from ordbm import settings
 from ordbm.cli.options import ModelOptions, ReadingOptions, unfolded
 from ordbm.cli.values import options_for
-from ordbm.features import FeatureKind
-from ordbm.learning.learners import LEARNERS
-from ordbm.learning.presence import PRECISION
+from ordbm.model import settings
+from ordbm.model.features import FeatureKind
+from ordbm.model.learners import LEARNERS
+from ordbm.training.presence_learning import PRECISION
 
 FULL = Path("/dev/full")
 COMMANDS = ("demo", "fit", "predict", "recommend", "explain", "evaluate", "tune", "inspect")

@@ -8,8 +8,8 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 from ordbm import ContrastiveDivergence, OrdinalBM, PseudoLikelihood, Ratings
-from ordbm.configured import Configured
 from ordbm.errors import NotFittedError, OrdbmError, SettingsError
+from ordbm.model.configurable import Configured
 
 TOLD = {
     "features": "categorical",
@@ -122,7 +122,7 @@ def test_a_grid_of_settings_can_be_searched(ratings):
 def test_a_class_without_settings_says_so():
     class Bare(Configured):
         def __init__(self):
-            self._told = {}
+            self._params = {}
 
     assert Bare().get_params() == {}
     assert isinstance(clone(Bare()), Bare)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load_file, save_file
 
-from ordbm import container, files
-from ordbm.container import FORMAT, read_container, write_container
 from ordbm.errors import ModelFileError
+from ordbm.persistence import container
+from ordbm.persistence.container import FORMAT, read_container, write_container
+from ordbm.runtime import atomic_files as files
 
 HEADER = {"name": "naïve \x00 \ud800", "numbers": [1, -0.0, 1e300], "none": None}
 ARRAYS = {

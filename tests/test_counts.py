@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import ordbm
-from ordbm.encoding import count_potentials
-from ordbm.rows import Rows
+from ordbm.data.csr import CSR
+from ordbm.priors.counts import count_potentials
 
 TINY = {"hidden": 3, "members": 2, "item_links": 4, "epochs": 6}
 
@@ -15,7 +15,7 @@ TINY = {"hidden": 3, "members": 2, "item_links": 4, "epochs": 6}
 def rows_of(*levels):
     """A row for each list of levels, over columns 0, 1, …."""
     count = [len(row) for row in levels]
-    return Rows(
+    return CSR(
         np.concatenate([[0], np.cumsum(count)]).astype(np.int64),
         np.concatenate([np.arange(n) for n in count]).astype(np.int32),
         np.concatenate(levels).astype(np.uint8),

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from cli_runs import answer, run
-from ordbm import settings
 from ordbm.cli import demo
 from ordbm.cli.scores import best_of
 from ordbm.datasets import load_titles
+from ordbm.model import settings
 
 
 @pytest.mark.slow

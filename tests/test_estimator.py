@@ -12,8 +12,8 @@ import referee
 from ordbm import OrdinalBM, Ratings, RatingScale
 from ordbm.datasets import filter_items
 from ordbm.errors import NotFittedError, RatingsError, SettingsError
-from ordbm.learning.learners import ContrastiveDivergence, PseudoLikelihood
 from ordbm.metrics.ratings import scores
+from ordbm.model.learners import ContrastiveDivergence, PseudoLikelihood
 
 TINY = {"hidden": 3, "members": 2, "item_links": 4, "epochs": 2}
 N_USERS, N_ITEMS = 40, 30
@@ -234,8 +234,8 @@ def test_a_pairs_own_rating_is_left_out():
     before = model.predict_proba(users, items)
     # The same machine, with one pair's rating changed in what it has seen.
     by_user, by_item = ratings.by_user, ratings.by_item
-    by_user.level[7] = by_item.level[by_user.twin[7]] = (by_user.level[7] + 2) % 5
-    del model._fitted.evidence
+    by_user.level[7] = by_item.level[by_user.in_transpose[7]] = (by_user.level[7] + 2) % 5
+    del model._fitted.conditioned
     after = model.predict_proba(users, items)
     np.testing.assert_allclose(after[7], before[7], atol=1e-6)
     assert np.abs(np.delete(after - before, 7, axis=0)).max() > 1e-4

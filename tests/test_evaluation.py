@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import ordbm
+from ordbm.data.scale import ContinuousScale, RatingScale
 from ordbm.errors import NotFittedError, OrdbmError, RatingsError
 from ordbm.evaluation import compare, lists, ratings, train_and_test
-from ordbm.inference.distribution import LevelDistribution, NormalDistribution
-from ordbm.scale import ContinuousScale, RatingScale
-from ordbm.scores import least_relevant
+from ordbm.inference.distributions import LevelDistribution, NormalDistribution
+from ordbm.recommend.scores import least_relevant
 
 SCALE = RatingScale([1, 2, 3, 4, 5])
 

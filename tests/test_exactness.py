@@ -5,21 +5,21 @@ import pytest
 from scipy.stats import norm
 
 import referee
-from ordbm.features import Standard
-from ordbm.inference.distribution import predicted
-from ordbm.inference.evidence import Evidence, softmax
-from ordbm.scale import ContinuousScale, RatingScale
+from ordbm.data.scale import ContinuousScale, RatingScale
+from ordbm.data.standardiser import Standardiser
+from ordbm.inference.conditioned import ConditionedMachine, softmax
+from ordbm.inference.distributions import predicted
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-11}
 ALL_PAIRS = np.array(list(np.ndindex(referee.N_USERS, referee.N_ITEMS)))
 UNKNOWN_PAIRS = np.array([(-1, 0), (-1, 3), (0, -1), (2, -1), (-1, -1)])
-STANDARD = Standard(3.1, 1.3)
+STANDARD = Standardiser(3.1, 1.3)
 STARS = RatingScale([1, 2, 3, 4, 5])
 UNEVEN = RatingScale([0.5, 1, 2, 5])
 
 
 def evidence_of(case, threads=1):
-    return Evidence(case.machine, case.ratings, threads)
+    return ConditionedMachine(case.machine, case.ratings, threads)
 
 
 def scores(case, pairs, method="exact"):
@@ -154,8 +154,8 @@ def test_gaussian_moments_far_from_the_mean_field(spread):
         weight, means = referee.mixture(case.machine, case.table, *pair, hidden)
         mean.append(weight @ means)
         deviation.append(np.sqrt(1 + weight @ (means - mean[-1]) ** 2))
-    evidence = evidence_of(case)
-    found = predicted(evidence, ContinuousScale(0, 1), Standard(0, 1), *ALL_PAIRS.T)
+    conditioned = evidence_of(case)
+    found = predicted(conditioned, ContinuousScale(0, 1), Standardiser(0, 1), *ALL_PAIRS.T)
     np.testing.assert_allclose(found.mean(), mean, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(found.deviation(), deviation, rtol=1e-6, atol=1e-6)
 
@@ -190,15 +190,15 @@ def test_gaussian_strangers(kind, sides, links):
 @pytest.mark.parametrize(("kind", "sides", "links"), referee.COMBINATIONS)
 def test_factors_and_free_energy(kind, sides, links):
     case = referee.case(kind, sides, links, hidden=(3, 1))
-    evidence = evidence_of(case)
+    conditioned = evidence_of(case)
     users, items = referee.hidden_posterior(case.machine, case.table)
-    np.testing.assert_allclose(evidence.user_factors(), users, **CLOSE)
-    np.testing.assert_allclose(evidence.item_factors(), items, **CLOSE)
+    np.testing.assert_allclose(conditioned.user_factors(), users, **CLOSE)
+    np.testing.assert_allclose(conditioned.item_factors(), items, **CLOSE)
     machine = referee.Machine(
         case.machine.features, case.machine.level_bias, case.machine.user_side, None
     )
     expected = [-referee.log_weight(machine, row[None]) for row in case.table]
-    np.testing.assert_allclose(evidence.user_free_energy(), expected, **CLOSE)
+    np.testing.assert_allclose(conditioned.user_free_energy(), expected, **CLOSE)
 
 
 # What must not matter
@@ -223,8 +223,12 @@ def test_stored_width_of_hidden_units_does_not_matter(kind):
     found = []
     for lanes in (3, 8, 24):
         case = referee.case(kind, "joint", "both", hidden=(3, 3), lanes=lanes, seed=5)
-        evidence = evidence_of(case)
-        result = [evidence.user_factors(), evidence.item_factors(), evidence.user_free_energy()]
+        conditioned = evidence_of(case)
+        result = [
+            conditioned.user_factors(),
+            conditioned.item_factors(),
+            conditioned.user_free_energy(),
+        ]
         if kind == "gaussian":
             result.append(prediction(case, ALL_PAIRS, STARS).proba)
         else:

@@ -35,7 +35,8 @@ from ordbm.experiments.memory import peak_bytes
 from ordbm.experiments.models import OpenMachine, OpenSVD
 from ordbm.experiments.report import chosen, write_report
 from ordbm.experiments.results import append_row, rows_of
-from ordbm.ranking import Catalogue, similar_rows
+from ordbm.inference.catalogue import Catalogue
+from ordbm.recommend.candidates import similar_rows
 
 PATIENCE = 60  # seconds, for compiling on first use
 SMALL = {"hidden": 4, "epochs": 3, "item_links": 5, "user_links": 5}
@@ -241,9 +242,9 @@ def test_lists_of_a_hand_worked_example():
 
 def test_orders_of_presence_are_the_probabilities_of_the_model(ratings):
     model = OpenMachine(**SMALL, members=1).fit(ratings)
-    catalogue = Catalogue(model.evidence[0])
+    catalogue = Catalogue(model.conditioned[0])
     assert presence_scores(catalogue, None, ratings.scale) == {}
-    score = presence_scores(catalogue, model.presence_evidence, ratings.scale)
+    score = presence_scores(catalogue, model.conditioned_presence, ratings.scale)
     unrated = np.ones((ratings.n_users, ratings.n_items), bool)
     unrated[ratings.user_codes, ratings.item_codes] = False
     users, items = np.nonzero(unrated)

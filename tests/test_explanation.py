@@ -8,24 +8,24 @@ from scipy.special import logit
 
 import referee
 from ordbm import OrdinalBM, Ratings, RatingScale
+from ordbm.data.scale import ContinuousScale
+from ordbm.data.standardiser import Standardiser
 from ordbm.errors import NotFittedError, RatingsError, SettingsError
-from ordbm.explanation.attribution import attribution, distribution_of, pair_of
-from ordbm.features import Standard
-from ordbm.inference.distribution import predicted
-from ordbm.inference.evidence import Evidence
-from ordbm.scale import ContinuousScale
+from ordbm.explain.attribution import attribution, distribution_of, pair_of
+from ordbm.inference.conditioned import ConditionedMachine
+from ordbm.inference.distributions import predicted
 
 STARS = RatingScale([1, 2, 3])
-STANDARD = Standard(3.1, 1.3)
+STANDARD = Standardiser(3.1, 1.3)
 CONTINUOUS = ContinuousScale(3.0, 2.0)
 PAIRS = [*np.ndindex(referee.N_USERS, referee.N_ITEMS), (-1, 0), (2, -1), (-1, -1)]
 TINY = {"hidden": 3, "members": 2, "item_links": 4, "epochs": 2}
 
 
-def taken_apart(case, user, item, scale=STARS, standard=None, threshold=1):
+def taken_apart(case, user, item, scale=STARS, standardiser=None, threshold=1):
     """The pair, its distribution, and the attribution of its log-odds or mean."""
-    evidence = Evidence(case.machine, case.ratings, 1)
-    pair = pair_of(evidence, evidence, user, item, scale, standard)
+    conditioned = ConditionedMachine(case.machine, case.ratings, 1)
+    pair = pair_of(conditioned, conditioned, user, item, scale, standardiser)
     target = pair.value if scale is CONTINUOUS else pair.level >= threshold
     return pair, distribution_of([pair], scale), attribution([pair], [target])
 
@@ -43,9 +43,9 @@ def alone(case, user, item):
     )
 
 
-def model_prediction(case, user, item, scale=STARS, standard=None):
+def model_prediction(case, user, item, scale=STARS, standardiser=None):
     codes = np.array([user], np.int32), np.array([item], np.int32)
-    return predicted(Evidence(case.machine, case.ratings, 1), scale, standard, *codes)
+    return predicted(ConditionedMachine(case.machine, case.ratings, 1), scale, standardiser, *codes)
 
 
 # Every kind of machine: parts add up to the change of the model's own prediction
@@ -85,7 +85,7 @@ def test_parts_of_gaussian_machines_add_up(kind, sides, links, scale):
 @pytest.mark.parametrize("kind", referee.KINDS)
 def test_parts_add_up_where_hidden_units_switch_sharply(kind):
     case = referee.case(kind, "joint", "both", spread=8.0)
-    gaussian = {"scale": CONTINUOUS, "standard": STANDARD} if kind == "gaussian" else {}
+    gaussian = {"scale": CONTINUOUS, "standardiser": STANDARD} if kind == "gaussian" else {}
     for user, item in PAIRS:
         _, _, found = taken_apart(case, user, item, **gaussian)
         np.testing.assert_allclose(found.base + total(found), found.final, atol=1e-6)
@@ -94,7 +94,7 @@ def test_parts_add_up_where_hidden_units_switch_sharply(kind):
 @pytest.mark.parametrize("unit", [1e-9, 1e9])
 def test_parts_of_a_mean_add_up_in_any_unit(unit):
     case = referee.case("gaussian", "joint", "both")
-    _, _, found = taken_apart(case, 0, 3, CONTINUOUS, Standard(0.0, unit))
+    _, _, found = taken_apart(case, 0, 3, CONTINUOUS, Standardiser(0.0, unit))
     np.testing.assert_allclose(found.base + total(found), found.final, rtol=1e-9)
 
 
@@ -243,9 +243,9 @@ def several(kind, sides, links, count=3, **settings):
     return [first, *others]
 
 
-def taken_apart_together(cases, user, item, scale=STARS, standard=None, threshold=1):
-    evidence = [Evidence(case.machine, case.ratings, 1) for case in cases]
-    pairs = [pair_of(one, one, user, item, scale, standard) for one in evidence]
+def taken_apart_together(cases, user, item, scale=STARS, standardiser=None, threshold=1):
+    conditioned = [ConditionedMachine(case.machine, case.ratings, 1) for case in cases]
+    pairs = [pair_of(one, one, user, item, scale, standardiser) for one in conditioned]
     targets = [pair.value if scale is CONTINUOUS else pair.level >= threshold for pair in pairs]
     return pairs, distribution_of(pairs, scale), attribution(pairs, targets)
 
@@ -356,13 +356,13 @@ def test_equal_ratings_have_equal_parts():
 
 def test_the_pair_s_own_rating_does_not_explain_it():
     case = referee.case("ordinal", "joint", "both")
-    explained = []
+    explanation_of = []
     for own in (np.nan, 0.0, 2.0):
         table = referee.with_rating(case.table, 0, 0, own)
         changed = case._replace(ratings=referee.orientations(table, case.machine))
         _, _, found = taken_apart(changed, 0, 0)
-        explained.append([found.final, total(found), len(found.user_share.taste)])
-    assert explained[0] == explained[1] == explained[2]
+        explanation_of.append([found.final, total(found), len(found.user_share.taste)])
+    assert explanation_of[0] == explanation_of[1] == explanation_of[2]
 
 
 # The front door

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from ordbm import Ratings
+from ordbm.data.frames import frame_of
 from ordbm.errors import SettingsError
-from ordbm.frames import frame_of
 
 KINDS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.Table}
 

@@ -11,11 +11,11 @@ import pytest
 from scipy.special import expit
 
 import referee
-from ordbm.habits import BiasPrior
-from ordbm.learning.learners import TIGHTENING, PseudoLikelihood
-from ordbm.learning.priors import Priors
-from ordbm.learning.trainer import Trainer
-from ordbm.traits import traits_of
+from ordbm.model.learners import TIGHTENING, PseudoLikelihood
+from ordbm.priors.co_occurrence import co_occurrence_embedding
+from ordbm.priors.resolved import Priors
+from ordbm.priors.response_styles import BiasPrior
+from ordbm.training.alternation import Trainer
 
 CLOSE = {"rtol": 1e-6, "atol": 1e-8}
 NOTHING = {
@@ -55,7 +55,7 @@ def present(machine):
 def after_pass(case, number, learner, other_scores=None):
     """(machine, objective, training) after one pass over side `number` alone."""
     machine = referee.copied(case.machine)
-    priors = Priors(user_prior(machine), traits_of(case.ratings, 0))
+    priors = Priors(user_prior(machine), co_occurrence_embedding(case.ratings, 0))
     trainer = Trainer(machine, case.ratings, learner, priors=priors)
     numbers = present(machine)
     training = trainer.sides[numbers.index(number)]

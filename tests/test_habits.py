@@ -5,11 +5,11 @@ import pytest
 from scipy.special import log_softmax
 
 import ordbm
-from ordbm import habits as module
-from ordbm.encoding import encoded
-from ordbm.features import features
-from ordbm.habits import bias_prior, habits
-from ordbm.kernels.habits import add_level_use
+from ordbm.data.standardiser import machine_ratings
+from ordbm.kernels.response_styles import add_level_use
+from ordbm.model.features import features
+from ordbm.priors import response_styles as module
+from ordbm.priors.response_styles import bias_prior, response_style_covariance
 
 
 def smoothing(n):
@@ -32,7 +32,7 @@ def simulated(covariance, n_users, per_user, seed=0):
     item = np.concatenate([rng.permutation(n_items)[:per_user] for _ in range(n_users)])
     noise = rng.gumbel(size=(len(user), n))
     level = (own[user] + item_bias[item] + noise).argmax(axis=1)
-    return encoded(ordbm.Ratings(user, item, level, scale=range(n)), None)
+    return machine_ratings(ordbm.Ratings(user, item, level, scale=range(n)), None)
 
 
 def test_gradient_and_information_are_derivatives_of_the_log_likelihood():
@@ -82,7 +82,7 @@ def test_the_covariance_of_habits_is_found_again():
     line -= whole * (whole @ line)
     line /= np.linalg.norm(line)
     true = 6.0 * np.outer(whole, whole) + 1.5 * np.outer(line, line)
-    found = centred(habits(simulated(true, 2000, 40), smoothing(n)))
+    found = centred(response_style_covariance(simulated(true, 2000, 40), smoothing(n)))
     assert found @ whole @ whole == pytest.approx(6.0, rel=0.2)
     assert found @ line @ line == pytest.approx(1.5, rel=0.35)  # items' shares take a part of it
     assert np.linalg.eigvalsh(found)[-3] < 0.1
@@ -94,37 +94,39 @@ def test_the_order_of_users_does_not_matter():
         ratings.by_user.row, ratings.by_user.column, ratings.by_user.level, strict=True
     )]  # fmt: skip
     users, items, levels = np.array(frame).T
-    turned = encoded(ordbm.Ratings(79 - users, items, levels, scale=range(5)), None)
+    turned = machine_ratings(ordbm.Ratings(79 - users, items, levels, scale=range(5)), None)
     np.testing.assert_allclose(
-        habits(ratings, smoothing(5)), habits(turned, smoothing(5)), rtol=1e-9
+        response_style_covariance(ratings, smoothing(5)),
+        response_style_covariance(turned, smoothing(5)),
+        rtol=1e-9,
     )
 
 
 def test_some_people_speak_for_all(monkeypatch):
     ratings = simulated(np.eye(5), 1500, 20)
-    whole = habits(ratings, smoothing(5))
+    whole = response_style_covariance(ratings, smoothing(5))
     monkeypatch.setattr(module, "MOST_PEOPLE", 500)
-    some = habits(ratings, smoothing(5))
+    some = response_style_covariance(ratings, smoothing(5))
     assert not np.array_equal(some, whole)
     np.testing.assert_allclose(some, whole, atol=0.25)
     monkeypatch.setattr(module, "MOST_WORK", 1)  # less than one person: one is looked at
     guess = (smoothing(5) + np.eye(5)) / 4
-    np.testing.assert_allclose(habits(ratings, smoothing(5)), guess, atol=0.5)
+    np.testing.assert_allclose(response_style_covariance(ratings, smoothing(5)), guess, atol=0.5)
 
 
 @pytest.mark.parametrize("levels", [[0], [4, 4, 4], [0, 4, 2]])
 def test_a_single_user_gives_a_covariance(levels):
-    ratings = encoded(
+    ratings = machine_ratings(
         ordbm.Ratings(["a"] * len(levels), range(len(levels)), levels, scale=range(5)), None
     )
-    assert np.linalg.eigvalsh(habits(ratings, smoothing(5)))[0] > 0
+    assert np.linalg.eigvalsh(response_style_covariance(ratings, smoothing(5)))[0] > 0
 
 
 def test_the_prior_is_order_and_habits_in_their_shares():
     ratings = simulated(np.eye(5), 100, 10)
     table = smoothing(5)
     prior = bias_prior(ratings, table, 2.0, 0.3)
-    expected = centred(0.7 / 2.0 * table + 0.3 * habits(ratings, table))
+    expected = centred(0.7 / 2.0 * table + 0.3 * response_style_covariance(ratings, table))
     np.testing.assert_allclose(prior.smoothing / prior.precision, expected, atol=1e-12)
     assert np.linalg.eigvalsh(prior.smoothing)[-1] == pytest.approx(module.STEEPEST)
 
@@ -150,11 +152,11 @@ def test_newcomers_are_met_with_the_habits_that_were_seen():
     ratings = ordbm.Ratings(user, item, (level + 1) / 2)
     given = {0: 2.0, 1: 4.0, 2: 1.0, 3: 3.0}
     halves = []
-    for learn_habits in (False, True):
-        learner = ordbm.PseudoLikelihood(learn_habits=learn_habits)
+    for learn_response_styles in (False, True):
+        learner = ordbm.PseudoLikelihood(learn_response_styles=learn_response_styles)
         model = ordbm.OrdinalBM(learner=learner, hidden=2, members=1, presence=False).fit(ratings)
         state = model._fitted
-        person = state.newcomer(given, learner)
+        person = state.fold_in(given, learner)
         items = np.arange(4, 50, dtype=np.int32)
         proba = state.predicted(person, np.zeros_like(items), items).proba
         halves.append(proba[:, ::2].sum(axis=1).mean())

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ordbm.data.ids import IdMap
 from ordbm.errors import RatingsError
-from ordbm.ids import IdMap
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=4)
 any_id = st.one_of(

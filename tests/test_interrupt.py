@@ -185,7 +185,7 @@ HEAD = """
 import os, signal, sys, time
 import numpy as np
 from ordbm import OrdinalBM, Ratings
-from ordbm.learning import checkpoint
+from ordbm.persistence import checkpoint
 
 rng = np.random.default_rng(0)
 users, items = rng.integers(200, size=4000), rng.integers(100, size=4000)

@@ -8,10 +8,11 @@ import pytest
 import ordbm
 import referee
 from ordbm.errors import SettingsError
-from ordbm.habits import BiasPrior
-from ordbm.inference.evidence import Evidence, softmax
+from ordbm.inference.conditioned import ConditionedMachine, softmax
+from ordbm.inference.fold_in import fold_in_machine
 from ordbm.inference.joint import JointDistribution, joint_levels
-from ordbm.inference.newcomer import CouplingPrior, newcomer_evidence
+from ordbm.priors.fold_in_priors import CouplingPrior
+from ordbm.priors.response_styles import BiasPrior
 
 # Of a user, of an item, mixed; some of these pairs are in the ratings, some are not.
 QUESTIONS = {
@@ -25,7 +26,7 @@ DRAWS = 20_000
 
 def asked(case, pairs, **settings):
     users, items = np.array(pairs, np.int32).reshape(-1, 2).T
-    return joint_levels(Evidence(case.machine, case.ratings, 1), users, items, **settings)
+    return joint_levels(ConditionedMachine(case.machine, case.ratings, 1), users, items, **settings)
 
 
 def joint_by_energy(machine, table, pairs):
@@ -112,7 +113,7 @@ def test_strangers_are_themselves_in_all_their_ratings(kind, sides, links):
 def test_one_pair_is_the_exact_conditional(kind, sides, links):
     case = referee.case(kind, sides, links)
     pairs = np.array([*np.ndindex(referee.N_USERS, referee.N_ITEMS), (-1, 1), (2, -1), (-1, -1)])
-    expected = softmax(Evidence(case.machine, case.ratings, 1).pair_scores(*pairs.T))
+    expected = softmax(ConditionedMachine(case.machine, case.ratings, 1).pair_scores(*pairs.T))
     for pair, conditional in zip(pairs, expected, strict=True):
         np.testing.assert_allclose(asked(case, [pair])[1], conditional, rtol=1e-9)
 
@@ -227,9 +228,9 @@ def test_links_too_strong_for_a_normal_distribution(limit):
 
 def test_a_newcomers_ratings_jointly():
     case = referee.case("ordinal", "joint", "items")
-    someone = newcomer_evidence(
-        Evidence(case.machine, case.ratings, 1), np.array([1, 2]), np.array([2, 0], np.uint8),
-        np.zeros(0), CouplingPrior(np.zeros((1, 1)), 1.0),
+    someone = fold_in_machine(
+        ConditionedMachine(case.machine, case.ratings, 1), np.array([1, 2]),
+        np.array([2, 0], np.uint8), np.zeros(0), CouplingPrior(np.zeros((1, 1)), 1.0),
         BiasPrior(case.machine.features.smoothing, 1.0),
     )  # fmt: skip
     users, items = np.zeros(3, np.int32), np.array([0, 1, 3], np.int32)

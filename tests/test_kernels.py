@@ -11,7 +11,7 @@ from scipy.special import expit
 from scipy.stats import chi2
 
 import referee
-from ordbm.inference.evidence import Evidence, softmax
+from ordbm.inference.conditioned import ConditionedMachine, softmax
 from ordbm.kernels import stages, vector
 from ordbm.kernels.barrier import meet, new_barrier
 from ordbm.kernels.hidden import softplus
@@ -27,10 +27,10 @@ from ordbm.kernels.numerics import (
 from ordbm.kernels.passes import share_begin
 from ordbm.kernels.plan import CHUNK_ENTRIES, MOST_CHUNKS
 from ordbm.kernels.structures import LANES, LEVELS, padded
-from ordbm.learning.blocks import plan_blocks
-from ordbm.learning.learners import PseudoLikelihood
-from ordbm.learning.trainer import Trainer
-from ordbm.parallel import run_on_threads, share
+from ordbm.model.learners import PseudoLikelihood
+from ordbm.runtime.threads import run_on_threads, share
+from ordbm.training.alternation import Trainer
+from ordbm.training.blocks import plan_blocks
 
 # Exponentials and logarithms
 
@@ -402,7 +402,7 @@ def test_steep_couplings_stay_exact_in_learning(spread, dtype, tolerance):
     table = referee.random_table(rng, gaussian=False, n_users=12, n_items=9)
     ratings = referee.orientations(table, machine)
     users, items = np.nonzero(~np.isnan(table))
-    proba = softmax(Evidence(machine, ratings, 1).pair_scores(users, items))
+    proba = softmax(ConditionedMachine(machine, ratings, 1).pair_scores(users, items))
     own = table[users, items].astype(int)
     expected = np.log(proba[np.arange(len(own)), own]).mean()
     narrow = machine_as(machine, dtype)

@@ -10,11 +10,12 @@ import ordbm
 import referee
 from answers import exactly, predictions
 from ordbm import OrdinalBM, Ratings
-from ordbm import presence as presences
-from ordbm.container import read_container, write_container
 from ordbm.errors import ModelFileError, RatingsError, SettingsError
-from ordbm.lists import REASONS, _directions, _diverse
-from ordbm.scores import NAMED, AtLeast, Energy, Facts, LongTail, MeanRating, Rated
+from ordbm.model import presence as presences
+from ordbm.persistence.container import read_container, write_container
+from ordbm.recommend.diversity import diverse_places, hidden_directions
+from ordbm.recommend.lists import REASONS
+from ordbm.recommend.scores import NAMED, AtLeast, Energy, Facts, LongTail, MeanRating, Rated
 
 SAMPLES = Path(__file__).parent / "samples"
 TINY = {
@@ -95,7 +96,9 @@ def test_best_first_and_no_more_than_asked_for(model, by):
         assert len(model.recommend_all([4], n=n, by=by)[4]) == n
 
 
-@pytest.mark.parametrize("kind", [list, set, iter, np.array, dict.fromkeys], ids=repr)
+@pytest.mark.parametrize(
+    "kind", [list, set, iter, np.array, dict.fromkeys], ids=lambda kind: kind.__name__
+)
 def test_excluded_items(model, kind):
     before = ids(model.recommend(4, n=EVERYTHING))
     for count in (1, 2, len(before)):
@@ -169,7 +172,7 @@ def test_wrong_candidates(model):
 
 def facts(model, user, items, method):
     rating = model.distribution(user, list(items), method)
-    odds = model._state.presence_evidence.log_odds(model._state.users.codes([user]))[0]
+    odds = model._state.conditioned_presence.log_odds(model._state.users.codes([user]))[0]
     popularity = np.diff(model._state.ratings.by_item.start)
     codes = item_codes(model, items)
     return Facts(rating, odds[codes], popularity[codes])
@@ -296,7 +299,7 @@ def test_diverse_lists_spread(ratings, by, told):
 
 def test_directions_are_centred_and_of_length_one(model):
     items = np.arange(N_ITEMS)
-    length = np.linalg.norm(_directions(model._state, items), axis=1)
+    length = np.linalg.norm(hidden_directions(model._state, items), axis=1)
     np.testing.assert_allclose(length, 1.0, rtol=1e-5)
 
 
@@ -316,8 +319,8 @@ def test_maximal_marginal_relevance(diversity):
             return (1 - diversity) * worth[one] - diversity * near
 
         chosen.append(max((one for one in range(30) if one not in chosen), key=value))
-    assert _diverse(score, direction, 12, diversity).tolist() == chosen
-    assert sorted(_diverse(score, direction, 50, diversity)) == list(range(30))
+    assert diverse_places(score, direction, 12, diversity).tolist() == chosen
+    assert sorted(diverse_places(score, direction, 50, diversity)) == list(range(30))
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, float("nan")])
@@ -362,7 +365,7 @@ def test_reasons_add_up(model, ratings, who, by):
         positive = sorted((value for value in added.values() if value > 0), reverse=True)
         assert [*because.values()] == pytest.approx(positive[:REASONS], rel=1e-5)
         # What is left of the potential are the biases: the item's, and one for the whole list.
-        potential = referee.potential_of(line.rated, presence.rise)
+        potential = referee.potential_of(line.rated, presence.recalibration)
         own.append(potential - sum(added.values()) - presence.item_bias[item])
     assert np.ptp(own) < 1e-4
     if "user" in who:
@@ -468,8 +471,8 @@ FORGED = {
     "wide numbers": with_array("presence.link", lambda array: array.astype(np.float64)),
     "wide places": with_array("presence.linked", lambda array: array.astype(np.int64)),
     "a table": with_array("presence.item_bias", lambda array: array[None]),
-    "a curve that falls": with_value("presence.rise", 5, -2.0),
-    "a knot short": with_array("presence.rise", lambda array: array[:-1]),
+    "a curve that falls": with_value("presence.recalibration", 5, -2.0),
+    "a knot short": with_array("presence.recalibration", lambda array: array[:-1]),
     "nothing": lambda _, arrays: arrays.pop("presence.link"),
     "something more": lambda _, arrays: arrays.update({"presence.more": np.zeros(3)}),
     "unsaid": lambda header, _: header.update(presence=None),
@@ -506,24 +509,3 @@ def test_a_presence_that_cannot_be_stored_is_refused_when_saved(ratings, tmp_pat
     with pytest.raises(ModelFileError, match="cannot be stored: a parameter of presence"):
         model.save(tmp_path / "model")
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    "sample",
-    [path for number in (1, 2) for path in sorted(SAMPLES.glob(f"model-{number}-*.ordbm"))],
-    ids=lambda path: path.stem,
-)
-def test_files_from_before_presence_load(sample):
-    model = ordbm.load(sample)
-    user, items = model._fitted.users.ids[0], model._fitted.items.ids
-    listed = model.recommend(user)
-    assert exactly(listed) == exactly(model.recommend(user, by="energy"))
-    assert set(ids(listed)) <= set(items)
-    assert all(line.rated is None and line.because == () for line in listed)
-    assert len(model.recommend_all(n=2)) > 0
-    for ask in (
-        lambda: model.rated_proba(user, items[0]),
-        lambda: model.recommend(user, by="rated"),
-    ):
-        with pytest.raises(SettingsError, match=r"OrdinalBM\(presence=True\)"):
-            ask()

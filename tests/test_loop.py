@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ordbm.data.ratings import Ratings
 from ordbm.errors import DivergedError
-from ordbm.learning import checkpoint, loop
-from ordbm.learning.learners import PseudoLikelihood
-from ordbm.learning.loop import EpochRecord, train
-from ordbm.progress import Progress
-from ordbm.ratings import Ratings
-from ordbm.settings import Settings
+from ordbm.model.learners import PseudoLikelihood
+from ordbm.model.settings import Settings
+from ordbm.persistence import checkpoint
+from ordbm.runtime.progress import Progress
+from ordbm.training import loop
+from ordbm.training.loop import EpochRecord, train
 
 RATINGS = Ratings([1, 1, 2], [1, 2, 1], [3, 4, 5])
 

@@ -9,21 +9,22 @@ from scipy.stats import norm
 
 import ordbm
 from ordbm import OrdinalBM, PseudoLikelihood, Ratings
-from ordbm.container import read_container, write_container
-from ordbm.encoding import encoded
+from ordbm.data.scale import ContinuousScale, RatingScale
+from ordbm.data.standardiser import machine_ratings
 from ordbm.errors import CheckpointError, ModelFileError, SettingsError
-from ordbm.features import features
-from ordbm.fitted import Fitted
-from ordbm.inference.distribution import LevelDistribution, NormalDistribution, averaged
-from ordbm.learning.learners import TIGHTENING, learner_of
-from ordbm.learning.members import Members, member_seed
-from ordbm.learning.side import SideTraining
-from ordbm.learning.trainer import Trainer
-from ordbm.machine import Machine, new_side
+from ordbm.inference.distributions import LevelDistribution, NormalDistribution, mixture
+from ordbm.inference.fitted import FittedModel
 from ordbm.metrics.ratings import scores
-from ordbm.neighbours import no_links
-from ordbm.scale import ContinuousScale, RatingScale
-from ordbm.settings import HIDDEN, MANY, MOST_MEMBERS, Settings
+from ordbm.model.features import features
+from ordbm.model.initialisation import member_seed
+from ordbm.model.learners import TIGHTENING, learner_of
+from ordbm.model.machine import Machine, new_side
+from ordbm.model.neighbours import no_links
+from ordbm.model.settings import HIDDEN, MANY, MOST_MEMBERS, Settings
+from ordbm.persistence.container import read_container, write_container
+from ordbm.training.alternation import Trainer
+from ordbm.training.ensemble import Ensemble
+from ordbm.training.side_pass import SideTraining
 
 TINY = {"hidden": (3, 2), "item_links": 4, "link_support": 2, "epochs": 4, "members": 3}
 GIVEN = {0: 5, 1: 1, 2: 4}
@@ -61,8 +62,8 @@ def alone(model):
     found = []
     for machine in model.machines:
         one = model.clone()
-        one._fitted = Fitted(
-            state.users, state.items, state.scale, state.standard, [machine], state.ratings, 1
+        one._fitted = FittedModel(
+            state.users, state.items, state.scale, state.standardiser, [machine], state.ratings, 1
         )
         found.append(one)
     assert len(found) == 3
@@ -154,7 +155,7 @@ def test_a_continuous_scale_has_the_mean_and_deviation_of_the_mixture():
         NormalDistribution(scale, mean, np.full(2, s))
         for mean, s in zip(centre, spread, strict=True)
     ]
-    found = averaged(each)
+    found = mixture(each)
     for pair in range(2):
 
         def moment(power, centre=centre[:, pair]):
@@ -168,14 +169,14 @@ def test_a_continuous_scale_has_the_mean_and_deviation_of_the_mixture():
 def test_averaging_leaves_what_is_averaged_alone():
     scale = RatingScale([1, 2])
     members = [LevelDistribution(scale, np.array([[p, 1 - p]])) for p in (0.25, 0.75, 0.8)]
-    np.testing.assert_allclose(averaged(members).proba, [[0.6, 0.4]])
+    np.testing.assert_allclose(mixture(members).proba, [[0.6, 0.4]])
     assert [found.proba[0, 0] for found in members] == [0.25, 0.75, 0.8]
-    assert averaged(members[:1]) is members[0]
+    assert mixture(members[:1]) is members[0]
 
 
 def test_a_small_deviation_of_large_ratings_is_not_lost():
     far = NormalDistribution(ContinuousScale(0.0, 1.0), np.array([1e9]), np.array([1e-3]))
-    assert averaged([far, far, far]).deviation()[0] == pytest.approx(1e-3)
+    assert mixture([far, far, far]).deviation()[0] == pytest.approx(1e-3)
 
 
 def test_deviation_through_the_front_door():
@@ -259,7 +260,7 @@ def test_bits_do_not_depend_on_threads(kind, learner):
 
 def test_the_objective_is_the_mean_of_the_members():
     ratings = simulated()
-    orientations = encoded(ratings, None)
+    orientations = machine_ratings(ratings, None)
 
     def machines():
         table = features("ordinal", 5)
@@ -277,7 +278,7 @@ def test_the_objective_is_the_mean_of_the_members():
         ]  # fmt: skip
 
     learner, shares = PseudoLikelihood(), []
-    found = Members(machines(), orientations, learner, seed=2, threads=2).epoch(0, shares.append)
+    found = Ensemble(machines(), orientations, learner, seed=2, threads=2).epoch(0, shares.append)
     each = [
         Trainer(machine, orientations, learner, member_seed(2, number), is_new=True).epoch(0)
         for number, machine in enumerate(machines())
@@ -302,7 +303,7 @@ def test_ratings_are_scored_by_the_other_side_only_where_it_has_learnt(
     monkeypatch.setattr(SideTraining, "refresh_scores", lambda *told: calls.append(told))
     ratings = simulated()
     model = OrdinalBM(**TINY | {"epochs": 0, "members": 1}).fit(ratings)
-    trainer = Trainer(model.machines[0], encoded(ratings, None), learner, is_new=is_new)
+    trainer = Trainer(model.machines[0], machine_ratings(ratings, None), learner, is_new=is_new)
     for epoch in range(2):
         trainer.epoch(epoch)
     assert len(calls) == expected
@@ -370,7 +371,7 @@ def test_what_is_not_said_follows_the_number_of_ratings():
 
 def test_models_have_what_follows_the_number_of_ratings(monkeypatch, tmp_path):
     ratings = simulated(40)
-    monkeypatch.setattr("ordbm.settings.MANY", len(ratings))
+    monkeypatch.setattr("ordbm.model.settings.MANY", len(ratings))
     model = OrdinalBM(epochs=0, item_links=0, sides="user").fit(ratings)
     assert [len(model.machines), model.user_factors().shape[1]] == [8, 8 * 50]
     assert repr(model).endswith("hidden=(50, 200), item_links=0, user_links=0; fitted, 8 machines)")
@@ -394,7 +395,7 @@ def test_couplings_are_tightened_by_what_columns_lack():
     learner = PseudoLikelihood(coupling_precision=3.0, ratings_per_unit=0.5)
 
     def factor(*counts):
-        return learner.tightened(np.array(counts), 40) / 3.0
+        return learner.count_adaptive_precision(np.array(counts), 40) / 3.0
 
     assert factor(20, 20, 20) == 1.0
     assert factor(500, 20) == 1.0
@@ -406,8 +407,8 @@ def test_couplings_are_tightened_by_what_columns_lack():
     by_count = [factor(n, n, 2 * n) for n in range(1, 40)]
     assert by_count == sorted(by_count, reverse=True)
     assert factor(2, 18) == pytest.approx(1 + TIGHTENING * (20 / 164**0.5 - 1) / 3)
-    assert PseudoLikelihood(ratings_per_unit=0).tightened(np.array([1]), 40) == 8.0
-    assert learner.tightened(np.array([10]), 20) == 3.0
+    assert PseudoLikelihood(ratings_per_unit=0).count_adaptive_precision(np.array([1]), 40) == 8.0
+    assert learner.count_adaptive_precision(np.array([10]), 20) == 3.0
 
 
 @pytest.mark.parametrize("sides", ["user", "item"])
@@ -417,7 +418,9 @@ def test_learning_and_newcomers_hold_couplings_that_tight(sides):
     if sides == "item":
         by_row, by_column = by_column, by_row
     sparse = PseudoLikelihood(ratings_per_unit=10.0)
-    precision = sparse.tightened(np.diff(by_column.start), TINY["hidden"][sides == "item"])
+    precision = sparse.count_adaptive_precision(
+        np.diff(by_column.start), TINY["hidden"][sides == "item"]
+    )
     assert precision > 2 * sparse.coupling_precision
     same = PseudoLikelihood(ratings_per_unit=0.0, coupling_precision=precision)
     loose = PseudoLikelihood(ratings_per_unit=0.0)
@@ -430,7 +433,7 @@ def test_learning_and_newcomers_hold_couplings_that_tight(sides):
     assert found != other
     if sides == "item":  # where a newcomer's own couplings are fitted
         machine = models[0]._fitted
-        asked = [machine.newcomer(GIVEN, learner)[0] for learner in (sparse, same, loose)]
+        asked = [machine.fold_in(GIVEN, learner)[0] for learner in (sparse, same, loose)]
         own = [one.machine.item_side.parameters.coupling.tolist() for one in asked]
         assert own[0] == own[1]
         assert own[0] != own[2]
@@ -462,7 +465,7 @@ def test_priors_are_tighter_and_steps_shorter_on_few_levels(n_levels, monkeypatc
     assert expected.bias_precision / plain.bias_precision == 6 - n_levels
     assert expected.rate < plain.rate
     with monkeypatch.context() as patched:
-        patched.setattr("ordbm.learning.learners.ENOUGH_LEVELS", 1)
+        patched.setattr("ordbm.model.learners.ENOUGH_LEVELS", 1)
         same = OrdinalBM(**told, learner=expected).fit(ratings)
         other = OrdinalBM(**told).fit(ratings)
         answers = [asked(same), asked(other)]

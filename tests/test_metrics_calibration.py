@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 
+from ordbm.data.scale import ContinuousScale, RatingScale
 from ordbm.errors import OrdbmError
-from ordbm.inference.distribution import LevelDistribution, NormalDistribution
+from ordbm.inference.distributions import LevelDistribution, NormalDistribution
 from ordbm.metrics.calibration import (
     at_least,
     bin_sums,
@@ -17,7 +18,6 @@ from ordbm.metrics.calibration import (
     reliability,
     thresholds,
 )
-from ordbm.scale import ContinuousScale, RatingScale
 
 seeds = st.integers(0, 2**32)
 

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import ContinuousScale, RatingScale
 from ordbm.errors import OrdbmError, RatingsError
-from ordbm.inference.distribution import LevelDistribution, NormalDistribution
+from ordbm.inference.distributions import LevelDistribution, NormalDistribution
 from ordbm.metrics.checks import check_prediction
 from ordbm.metrics.ratings import (
     log_loss,
@@ -23,8 +25,6 @@ from ordbm.metrics.ratings import (
     rps,
     scores,
 )
-from ordbm.ratings import Ratings
-from ordbm.scale import ContinuousScale, RatingScale
 
 seeds = st.integers(0, 2**32)
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ordbm.data.csr import CSR, with_transpose
 from ordbm.errors import CostError, OrdbmError
-from ordbm.neighbours import Links, _grid, _packing, correlation_links, no_links, pair_work
-from ordbm.rows import Rows, paired
+from ordbm.model.neighbours import Links, _grid, _packing, correlation_links, no_links, pair_work
 
 MISSING = -1
 FIVE = np.arange(1.0, 6.0)
@@ -22,14 +22,14 @@ def orientations(table, real=None):
     """Both orientations of a dense table of levels, MISSING where there is no rating."""
     rated = table != MISSING
     column = np.nonzero(rated)[1]
-    rows = Rows(
+    rows = CSR(
         start=np.concatenate([[0], np.cumsum(rated.sum(axis=1))]).astype(np.int64),
         column=column.astype(np.int32),
         level=table[rated].astype(np.uint8),
         value=np.zeros(0, np.float32) if real is None else real[rated],
-        twin=np.zeros(0, np.int32),
+        in_transpose=np.zeros(0, np.int32),
     )
-    return paired(rows, table.shape[1])
+    return with_transpose(rows, table.shape[1])
 
 
 def random_table(seed, n_rows, n_columns, n_levels=5, density=0.4):
@@ -362,12 +362,12 @@ def test_refusal_states_the_cost():
 def test_netflix_users_are_refused_at_once():
     """208,332 users: refused from the lengths of the rows alone."""
     lengths = np.full(300, 45_470)  # as if a tenth of the movies had all the ratings
-    rows = Rows(
+    rows = CSR(
         start=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         column=np.zeros(0, np.int32),
         level=np.zeros(0, np.uint8),
         value=np.zeros(0, np.float32),
-        twin=np.zeros(0, np.int32),
+        in_transpose=np.zeros(0, np.int32),
     )
     transposed = rows._replace(start=np.zeros(208_333, np.int64))
     assert pair_work(rows) > 3e11
@@ -387,5 +387,5 @@ def test_bad_settings_are_named():
 
 
 def test_importing_does_not_load_numba():
-    code = "import sys, ordbm.neighbours; sys.exit('numba' in sys.modules)"
+    code = "import sys, ordbm.model.neighbours; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

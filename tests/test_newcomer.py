@@ -10,29 +10,30 @@ import ordbm
 import referee
 from ordbm.datasets import filter_items
 from ordbm.errors import RatingsError
-from ordbm.habits import BiasPrior
-from ordbm.inference.evidence import Evidence, softmax
-from ordbm.inference.newcomer import CouplingPrior, newcomer_evidence
+from ordbm.inference.conditioned import ConditionedMachine, softmax
+from ordbm.inference.fold_in import fold_in_machine
+from ordbm.priors.fold_in_priors import CouplingPrior
+from ordbm.priors.response_styles import BiasPrior
 
 COUPLING_PRECISION, BIAS_PRECISION = 1.5, 0.7
 GIVEN = {0: 2.0, 2: 0.0, 3: 1.0}  # what the newcomer gave to which item
 UNSEEN = 1
 
 
-def bias_prior(machine, habit=0.0):
+def bias_prior(machine, response_style_share=0.0):
     """Order of the levels, and levels alone."""
     smoothing = machine.features.smoothing
     smoothing = smoothing / np.trace(smoothing) * len(smoothing)
-    blend = (1 - habit) * smoothing + habit * np.eye(len(smoothing))
+    blend = (1 - response_style_share) * smoothing + response_style_share * np.eye(len(smoothing))
     return BiasPrior(blend, BIAS_PRECISION)
 
 
-def newcomer(case, given, *, prior=None, mean=None, precision=COUPLING_PRECISION):
+def fold_in(case, given, *, prior=None, mean=None, precision=COUPLING_PRECISION):
     items = np.array(list(given), np.int32)[::-1]  # in any order
     rating = np.array(list(given.values()))[::-1]
     gaussian = case.machine.features.is_gaussian
-    return newcomer_evidence(
-        Evidence(case.machine, case.ratings, 1),
+    return fold_in_machine(
+        ConditionedMachine(case.machine, case.ratings, 1),
         items,
         np.zeros(len(items), np.uint8) if gaussian else rating.astype(np.uint8),
         rating.astype(np.float32) if gaussian else np.zeros(0, np.float32),
@@ -41,13 +42,13 @@ def newcomer(case, given, *, prior=None, mean=None, precision=COUPLING_PRECISION
     )
 
 
-def asked(evidence, user, items, method="exact"):
+def asked(conditioned, user, items, method="exact"):
     items = np.array(items, np.int32)
     users = np.full(len(items), user, np.int32)
-    if not evidence.machine.features.is_gaussian:
-        return softmax(evidence.pair_scores(users, items, method))
+    if not conditioned.machine.features.is_gaussian:
+        return softmax(conditioned.pair_scores(users, items, method))
     grid = np.tile(np.linspace(-3, 3, 13), (len(items), 1))
-    return softmax(evidence.pair_log_densities(users, items, grid))
+    return softmax(conditioned.pair_log_densities(users, items, grid))
 
 
 def with_newcomer(case, side, given):
@@ -89,8 +90,8 @@ def test_same_ratings_same_predictions_on_the_user_side(kind, links):
     case = referee.case(kind, "user", links)
     for user, row in enumerate(case.table):
         rated = np.flatnonzero(~np.isnan(row))
-        someone = newcomer(case, {item: row[item] for item in rated})
-        known = Evidence(case.machine, case.ratings, 1)
+        someone = fold_in(case, {item: row[item] for item in rated})
+        known = ConditionedMachine(case.machine, case.ratings, 1)
         items = range(referee.N_ITEMS)  # own ratings are left out of both
         np.testing.assert_allclose(asked(someone, 0, items), asked(known, user, items), rtol=1e-9)
 
@@ -98,18 +99,18 @@ def test_same_ratings_same_predictions_on_the_user_side(kind, links):
 # A machine with an item side: the newcomer's parameters are fitted
 
 
-@pytest.mark.parametrize("habit", [0.0, 0.4])
+@pytest.mark.parametrize("response_style_share", [0.0, 0.4])
 @pytest.mark.parametrize(
     ("kind", "sides", "links"),
     list(product(referee.KINDS, ["item", "joint"], ["none", "both"])),
 )
-def test_fitted_parameters_are_the_most_probable(kind, sides, links, habit):
+def test_fitted_parameters_are_the_most_probable(kind, sides, links, response_style_share):
     """Moving any feature's parameter by a little lowers the penalised likelihood, either way."""
     case = referee.case(kind, sides, links, hidden=(1, 2), spread=0.5)
-    prior = bias_prior(case.machine, habit)
+    prior = bias_prior(case.machine, response_style_share)
     single = case.machine.features.single
     mean = single @ np.random.default_rng(3).normal(0.0, 0.5, (single.shape[1], 2))
-    side = newcomer(case, GIVEN, prior=prior, mean=mean).machine.item_side
+    side = fold_in(case, GIVEN, prior=prior, mean=mean).machine.item_side
     scale = np.sqrt(len(single) / np.trace(single @ single.T))  # steps of one on average
     features = single * scale
     coupling = side.parameters.coupling[0]
@@ -149,7 +150,7 @@ def test_fitted_parameters_are_the_most_probable(kind, sides, links, habit):
 @pytest.mark.parametrize(("kind", "sides", "links"), referee.DISCRETE)
 def test_predictions_are_of_the_machine_with_one_more_user(kind, sides, links):
     case = referee.case(kind, sides, links, hidden=(1, 1))
-    someone = newcomer(case, GIVEN)
+    someone = fold_in(case, GIVEN)
     machine, table = with_newcomer(case, someone.machine.item_side, GIVEN)
     user = len(table) - 1
     found = asked(someone, 0, range(referee.N_ITEMS))
@@ -163,16 +164,16 @@ def test_predictions_are_of_the_machine_with_one_more_user(kind, sides, links):
 def test_without_ratings_a_newcomer_is_a_stranger(kind, sides, links):
     case = referee.case(kind, sides, links)
     items = range(referee.N_ITEMS)
-    stranger = asked(Evidence(case.machine, case.ratings, 1), -1, items)
-    np.testing.assert_allclose(asked(newcomer(case, {}), 0, items), stranger, rtol=1e-9)
+    stranger = asked(ConditionedMachine(case.machine, case.ratings, 1), -1, items)
+    np.testing.assert_allclose(asked(fold_in(case, {}), 0, items), stranger, rtol=1e-9)
 
 
 def test_a_tight_prior_keeps_the_newcomer_at_the_population():
     case = referee.case("ordinal", "item", "none")
-    stranger = asked(Evidence(case.machine, case.ratings, 1), -1, [UNSEEN])
+    stranger = asked(ConditionedMachine(case.machine, case.ratings, 1), -1, [UNSEEN])
     still = bias_prior(case.machine)._replace(precision=1e9)
-    tight = newcomer(case, GIVEN, precision=1e9, prior=still)
-    loose = newcomer(case, GIVEN)
+    tight = fold_in(case, GIVEN, precision=1e9, prior=still)
+    loose = fold_in(case, GIVEN)
     np.testing.assert_allclose(asked(tight, 0, [UNSEEN]), stranger, rtol=1e-6)
     assert np.abs(asked(loose, 0, [UNSEEN]) - stranger).max() > 1e-3
 
@@ -203,10 +204,10 @@ def test_predictions_for_a_newcomer_are_close_to_the_known_twins(ratings, model)
         listed = model.recommend(ratings=given, n=10_000)
         items = [line.item for line in listed]
         assert not set(items) & set(given)
-        twin = model.predict(ratings.users[user], items)
+        in_transpose = model.predict(ratings.users[user], items)
         mean = np.array([line.mean for line in listed])
-        assert pearsonr(mean, twin)[0] > 0.97
-        everything.append(mean - twin)
+        assert pearsonr(mean, in_transpose)[0] > 0.97
+        everything.append(mean - in_transpose)
     assert np.sqrt(np.mean(np.concatenate(everything) ** 2)) < 0.1
 
 

@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 from scipy.stats import norm
 
 from ordbm import OrdinalBM, Ratings, RatingScale, plots
+from ordbm.data.scale import ContinuousScale
 from ordbm.errors import NotFittedError, RatingsError, SettingsError
 from ordbm.evaluation import Evaluation
-from ordbm.inference.distribution import LevelDistribution, NormalDistribution
-from ordbm.learning.loop import EpochRecord
+from ordbm.inference.distributions import LevelDistribution, NormalDistribution
 from ordbm.metrics.calibration import Reliability
-from ordbm.scale import ContinuousScale
+from ordbm.training.loop import EpochRecord
 
 TINY = {"hidden": 4, "members": 2, "item_links": 0, "epochs": 2}
 
@@ -141,7 +141,7 @@ def test_the_best_known_are_named_and_no_label_covers_another(model, tmp_path):
     titles = {item: f"Film {item} " + "x" * 60 for item in range(20)}
     ax = drawn(plots.plot_hidden_space(model, titles, n=8), tmp_path)
     assert 1 <= len(ax.texts) <= 8
-    most_rated = int(np.argmax(np.diff(model.evidence[0].ratings.by_item.start)))
+    most_rated = int(np.argmax(np.diff(model.conditioned[0].ratings.by_item.start)))
     assert ax.texts[0].get_text().startswith(f"Film {model._state.items[most_rated]} ")
     boxes = [text.get_window_extent() for text in ax.texts]
     for place, box in enumerate(boxes):
@@ -176,8 +176,8 @@ def test_nothing_is_drawn_by_way_of_pyplot():
 import sys
 import numpy as np
 from ordbm import plots
-from ordbm.inference.distribution import LevelDistribution
-from ordbm.scale import RatingScale
+from ordbm.inference.distributions import LevelDistribution
+from ordbm.data.scale import RatingScale
 assert "matplotlib" not in sys.modules
 plots.plot_distribution(LevelDistribution(RatingScale([1, 2]), np.array([[0.5, 0.5]])))
 assert "matplotlib.pyplot" not in sys.modules

@@ -16,23 +16,23 @@ from scipy.special import expit
 
 import referee
 from ordbm import OrdinalBM, Ratings
-from ordbm import presence as presences
+from ordbm.data.csr import CSR, starts
+from ordbm.data.ids import IdMap
+from ordbm.data.scale import RatingScale
 from ordbm.errors import SettingsError
-from ordbm.fitted import Fitted
-from ordbm.ids import IdMap
-from ordbm.learning import presence as learning
-from ordbm.learning.calibration import cell_counts, fitting_rise
-from ordbm.learning.presence import PresenceLoss, Sample, learn_presence
-from ordbm.presence import (
-    CURVE,
+from ordbm.inference.fitted import FittedModel
+from ordbm.model import presence as presences
+from ordbm.model.presence import (
+    KNOTS,
     USER_PRECISION,
+    ConditionedPresence,
     Presence,
-    PresenceEvidence,
+    fold_in_presence,
     linked_rows,
-    newcomer_presence,
 )
-from ordbm.rows import Rows, starts
-from ordbm.scale import RatingScale
+from ordbm.training import presence_learning as learning
+from ordbm.training.presence_learning import PresenceLoss, Sample, learn_presence
+from ordbm.training.recalibration import cell_counts, recalibration_map
 
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}  # single precision, and a fast exp
 TINY = {
@@ -55,7 +55,7 @@ class Case(NamedTuple):
 
 def rows_of(rated):
     user, item = np.nonzero(rated)
-    return Rows(
+    return CSR(
         starts(user.astype(np.int32), len(rated)),
         item.astype(np.int32),
         np.zeros(len(item), np.uint8),
@@ -95,7 +95,7 @@ def case(request):
 
 
 def evidence_of(case, threads=1):
-    return PresenceEvidence(case.presence, rows_of(case.rated), threads)
+    return ConditionedPresence(case.presence, rows_of(case.rated), threads)
 
 
 def everybody(case):
@@ -146,11 +146,11 @@ def test_log_odds(case, threads):
 
 
 def test_users_may_come_in_any_order_and_again(case):
-    evidence = evidence_of(case, 2)
+    conditioned = evidence_of(case, 2)
     users = np.random.default_rng(1).integers(-1, len(case.rated), 25).astype(np.int32)
-    expected = np.concatenate([evidence.log_odds(everybody(case)), [case.presence.item_bias]])
-    np.testing.assert_array_equal(evidence.log_odds(users), expected[users])
-    assert evidence.log_odds(users[:0]).shape == (0, 13)
+    expected = np.concatenate([conditioned.log_odds(everybody(case)), [case.presence.item_bias]])
+    np.testing.assert_array_equal(conditioned.log_odds(users), expected[users])
+    assert conditioned.log_odds(users[:0]).shape == (0, 13)
 
 
 @pytest.mark.parametrize("at_once", [1, 4 * 13 * 4, 10**6], ids=["one", "four", "all"])
@@ -175,7 +175,7 @@ def test_a_pairs_own_rating_only_counts(case):
     for user, item in np.argwhere(case.rated):
         rated = case.rated.copy()
         rated[user, item] = False
-        without = PresenceEvidence(presence, rows_of(rated), 1).log_odds(everybody(case))
+        without = ConditionedPresence(presence, rows_of(rated), 1).log_odds(everybody(case))
         bias = presence.item_bias[item] + presence.user_bias[user]
         gain, less = gains(presence, case.rated)[user], gains(presence, rated)[user]
         np.testing.assert_allclose(
@@ -185,7 +185,7 @@ def test_a_pairs_own_rating_only_counts(case):
 
 # -- the curve ------------------------------------------------------------------------------------
 
-RISE = np.random.default_rng(3).normal(0, 0.1, len(CURVE)).astype(np.float32)
+RISE = np.random.default_rng(3).normal(0, 0.1, len(KNOTS)).astype(np.float32)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -198,17 +198,17 @@ def test_log_odds_rise_along_the_curve(case, threads):
         weight=scale * case.presence.weight,
     )
     plain = evidence_of(case._replace(presence=presence)).log_odds(everybody(case))
-    assert plain.min() < CURVE[0]
-    assert plain.max() > CURVE[-1]
-    raised = case._replace(presence=replace(presence, rise=RISE))
-    evidence = evidence_of(raised, threads)
-    expected = plain + np.interp(plain, CURVE, RISE) * case.rated.any(axis=1)[:, None]
-    np.testing.assert_allclose(evidence.log_odds(everybody(case)), expected, **CLOSE)
-    np.testing.assert_array_equal(evidence.potential(everybody(case)), plain)
+    assert plain.min() < KNOTS[0]
+    assert plain.max() > KNOTS[-1]
+    raised = case._replace(presence=replace(presence, recalibration=RISE))
+    conditioned = evidence_of(raised, threads)
+    expected = plain + np.interp(plain, KNOTS, RISE) * case.rated.any(axis=1)[:, None]
+    np.testing.assert_allclose(conditioned.log_odds(everybody(case)), expected, **CLOSE)
+    np.testing.assert_array_equal(conditioned.potential(everybody(case)), plain)
     stranger = np.array([-1], np.int32)
-    np.testing.assert_array_equal(evidence.log_odds(stranger), [presence.item_bias])
-    assert newcomer_presence(evidence, np.arange(3)).user_bias == pytest.approx(
-        newcomer_presence(evidence_of(case._replace(presence=presence)), np.arange(3)).user_bias
+    np.testing.assert_array_equal(conditioned.log_odds(stranger), [presence.item_bias])
+    assert fold_in_presence(conditioned, np.arange(3)).user_bias == pytest.approx(
+        fold_in_presence(evidence_of(case._replace(presence=presence)), np.arange(3)).user_bias
     )
 
 
@@ -217,21 +217,21 @@ def test_the_curve_is_recovered():
     rng = np.random.default_rng(4)
     odds = rng.normal(-2, 2, 400_000)
     potential = 0.7 * odds + 0.2
-    rise = fitting_rise(cell_counts(potential, rng.random(len(odds)) < expit(odds)))
-    seen = (CURVE > -4) & (CURVE < 2)
-    np.testing.assert_allclose((CURVE + rise)[seen], (CURVE[seen] - 0.2) / 0.7, atol=0.15)
+    recalibration = recalibration_map(cell_counts(potential, rng.random(len(odds)) < expit(odds)))
+    seen = (KNOTS > -4) & (KNOTS < 2)
+    np.testing.assert_allclose((KNOTS + recalibration)[seen], (KNOTS[seen] - 0.2) / 0.7, atol=0.15)
 
 
 def test_the_curve_without_pairs_is_straight():
-    np.testing.assert_array_equal(fitting_rise(cell_counts(*np.zeros((2, 0)))), 0)
+    np.testing.assert_array_equal(recalibration_map(cell_counts(*np.zeros((2, 0)))), 0)
 
 
 def test_the_curve_always_rises():
     """Even if the less likely are rated and the more likely are not."""
     potential = np.repeat([-6.0, -2.0, 1.0, 30.0], 1000)
-    rise = fitting_rise(cell_counts(potential, potential < 0))
-    assert np.diff(CURVE + rise).min() > 0.04
-    assert np.abs(rise).max() > 1
+    recalibration = recalibration_map(cell_counts(potential, potential < 0))
+    assert np.diff(KNOTS + recalibration).min() > 0.04
+    assert np.abs(recalibration).max() > 1
 
 
 def test_pairs_are_counted_once():
@@ -246,9 +246,9 @@ def test_newcomers_are_told_what_is_so(known):
     found = learnt(rated[:1500], precision=500.0)
 
     def error(presence):
-        evidence = PresenceEvidence(presence, rows_of(rated[:1500]), 1)
+        conditioned = ConditionedPresence(presence, rows_of(rated[:1500]), 1)
         odds = [
-            newcomer_presence(evidence, np.flatnonzero(one)).log_odds(np.zeros(1, np.int32))[0]
+            fold_in_presence(conditioned, np.flatnonzero(one)).log_odds(np.zeros(1, np.int32))[0]
             for one in rated[1500:]
         ]
         proba = expit(np.array(odds, float)).ravel()
@@ -256,7 +256,7 @@ def test_newcomers_are_told_what_is_so(known):
         excess = np.bincount(place, proba - rated[1500:].ravel(), 20)
         return np.abs(excess).sum() / len(proba)
 
-    straight = error(replace(found, rise=np.zeros_like(CURVE)))
+    straight = error(replace(found, recalibration=np.zeros_like(KNOTS)))
     assert error(found) < 0.4 * straight
     assert straight > 0.02
 
@@ -303,7 +303,7 @@ def test_absent_and_all_levels_by_enumeration(kind):
     n_users, n_items = table.shape
     presence = random_case([0, 1, 3], n_users, n_items).presence
     model = OrdinalBM(kind)
-    model._fitted = Fitted(
+    model._fitted = FittedModel(
         IdMap(range(n_users)), IdMap(range(n_items)), RatingScale([1, 2, 3]), None, [machine],
         ratings, 1, presence=presence,
     )  # fmt: skip
@@ -549,8 +549,8 @@ def test_biases_are_levelled(known, monkeypatch):
 
     def excess(levellings):
         monkeypatch.setattr(learning, "LEVELLINGS", levellings)
-        evidence = PresenceEvidence(learnt(rated), rows_of(rated), 1)
-        expected = expit(evidence.potential(np.arange(len(rated))).astype(np.float64))
+        conditioned = ConditionedPresence(learnt(rated), rows_of(rated), 1)
+        expected = expit(conditioned.potential(np.arange(len(rated))).astype(np.float64))
         return np.abs(expected.sum(axis=0) - rated.sum(axis=0)).max()
 
     assert excess(8) < 0.2 * excess(0)
@@ -591,7 +591,7 @@ def test_sampled_items_are_learnt_nearly_as_well(known, monkeypatch):
 @pytest.mark.parametrize("budget", [0.0, 1.0])
 def test_hardly_any_budget(known, budget):
     found = learnt(known[2][:200], budget=budget)
-    odds = PresenceEvidence(found, rows_of(known[2][:200]), 1).log_odds(np.arange(200))
+    odds = ConditionedPresence(found, rows_of(known[2][:200]), 1).log_odds(np.arange(200))
     assert np.isfinite(odds).all()
 
 
@@ -606,7 +606,7 @@ def test_rarely_rated_items_have_no_links(known):
         expected = expit(found.user_bias.astype(np.float64) + found.item_bias[item]).sum()
         assert expected == pytest.approx((count + 0.5) * 100 / 101, rel=1e-5)
     assert found.item_bias[10] == pytest.approx(found.unknown_bias, rel=1e-5)
-    potential = PresenceEvidence(found, rows_of(rated), 1).potential(np.arange(100))
+    potential = ConditionedPresence(found, rows_of(rated), 1).potential(np.arange(100))
     np.testing.assert_allclose(potential[:, 9] - found.user_bias, found.item_bias[9], **CLOSE)
 
 
@@ -644,7 +644,7 @@ def test_odd_tables(rated, budget, precision):
     enough = rated.sum(axis=0) >= learning.LEAST_LINKED
     assert found.linked.tolist() == np.flatnonzero(enough).tolist()
     users = np.arange(-1, len(rated))
-    odds = PresenceEvidence(found, rows_of(rated), 2).log_odds(users)
+    odds = ConditionedPresence(found, rows_of(rated), 2).log_odds(users)
     assert np.isfinite(odds).all()
     assert np.abs(odds).max() < 50
     if rated.all() and enough.all():
@@ -697,7 +697,7 @@ def test_labels_and_order_do_not_matter(model, pairs):
     def potential(model, users, items):
         """Who is left out for the curve depends on the order."""
         proba = model.rated_proba(*all_pairs(users, items))
-        return referee.potential_of(proba, model._state.presence.rise)
+        return referee.potential_of(proba, model._state.presence.recalibration)
 
     expected = potential(model, range(60), range(14))
     np.testing.assert_allclose(potential(other, names, titles), expected, rtol=1e-3, atol=2e-3)
@@ -766,7 +766,7 @@ def test_same_ratings_same_log_odds_up_to_the_bias(case):
     known = evidence_of(case)
     for user, row in enumerate(case.rated):
         items = np.random.default_rng(user).permutation(np.flatnonzero(row))  # in any order
-        found = newcomer_presence(known, items.astype(np.int32))
+        found = fold_in_presence(known, items.astype(np.int32))
         mine = found.log_odds(np.zeros(1, np.int32))[0] - found.user_bias[0]
         own = known.log_odds(np.array([user]))[0] - case.presence.user_bias[user]
         np.testing.assert_allclose(mine, own, **CLOSE)
@@ -780,7 +780,7 @@ def test_same_ratings_same_log_odds_up_to_the_bias(case):
 
 def test_somebody_new_is_expected_to_rate_as_many_as_they_did(case):
     for user, row in enumerate(case.rated):
-        found = newcomer_presence(evidence_of(case), np.flatnonzero(row))
+        found = fold_in_presence(evidence_of(case), np.flatnonzero(row))
         bias = found.user_bias[0]
         odds = found.log_odds(np.zeros(1, np.int32))[0].astype(float)
         count, expected, before = row.sum(), expit(odds).sum(), expit(odds - bias).sum()
@@ -794,7 +794,7 @@ def test_somebody_new_is_expected_to_rate_as_many_as_they_did(case):
 
 
 def test_somebody_new_without_ratings_is_a_stranger(case):
-    found = newcomer_presence(evidence_of(case), np.zeros(0, np.int32))
+    found = fold_in_presence(evidence_of(case), np.zeros(0, np.int32))
     np.testing.assert_array_equal(found.log_odds(np.zeros(1, np.int32))[0], case.presence.item_bias)
     assert found.reasons(0, 3, 5) == []
 

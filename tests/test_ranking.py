@@ -7,18 +7,20 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import referee
-from ordbm import ranking
 from ordbm.errors import SettingsError
-from ordbm.features import features
-from ordbm.inference.evidence import Evidence, softmax
-from ordbm.machine import Machine
-from ordbm.ranking import SIMILAR_SUPPORT, Catalogue, best, rated_by, similar_rows, top
+from ordbm.inference import catalogue as ranking
+from ordbm.inference.catalogue import Catalogue
+from ordbm.inference.conditioned import ConditionedMachine, softmax
+from ordbm.model.features import features
+from ordbm.model.machine import Machine
+from ordbm.recommend.candidates import SIMILAR_SUPPORT, rated_by, similar_rows
+from ordbm.recommend.top_n import best, top
 
 STARS = np.arange(1.0, 4.0)
 
 
 def evidence_of(case, threads=1):
-    return Evidence(case.machine, case.ratings, threads)
+    return ConditionedMachine(case.machine, case.ratings, threads)
 
 
 def everyone(case):
@@ -110,7 +112,7 @@ def test_larger_scores_mean_lower_energy():
     )  # fmt: skip
     machine.user_side.parameters.rating_bias[1] = 3.0
     ratings = referee.orientations(np.full((1, 2), np.nan), machine)
-    scores = Catalogue(Evidence(machine, ratings, 1)).scores(np.zeros(1, np.int32))
+    scores = Catalogue(ConditionedMachine(machine, ratings, 1)).scores(np.zeros(1, np.int32))
     assert scores[0, 1] - scores[0, 0] == pytest.approx(3.0)
 
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordbm import Ratings, RatingScale
-from ordbm.encoding import encoded, standard_of
+from ordbm.data.scale import ContinuousScale
+from ordbm.data.standardiser import machine_ratings, standardiser_of
 from ordbm.errors import RatingsError
-from ordbm.scale import ContinuousScale
 
 USERS = ["u", "v", "u", "w"]
 ITEMS = [30, 10, 10, 20]
@@ -33,17 +33,19 @@ def assert_sound(ratings):
         types = [rows.start.dtype, rows.column.dtype, rows.level.dtype, rows.value.dtype]
         real = np.float64 if ratings.is_continuous else np.float32
         assert types == [np.int64, np.int32, np.uint8, real]
-        assert rows.twin.dtype == np.int32
+        assert rows.in_transpose.dtype == np.int32
         assert rows.start[0] == 0
         assert rows.start[-1] == len(rows.column) == len(rows.level) == len(ratings)
         for first, last in zip(rows.start[:-1], rows.start[1:], strict=True):
             assert np.all(np.diff(rows.column[first:last]) > 0)
-        np.testing.assert_array_equal(other.twin[rows.twin], np.arange(len(ratings)))
-        np.testing.assert_array_equal(other.row[rows.twin], rows.column)
-        np.testing.assert_array_equal(other.column[rows.twin], rows.row)
-        np.testing.assert_array_equal(other.level[rows.twin], rows.level)
+        np.testing.assert_array_equal(
+            other.in_transpose[rows.in_transpose], np.arange(len(ratings))
+        )
+        np.testing.assert_array_equal(other.row[rows.in_transpose], rows.column)
+        np.testing.assert_array_equal(other.column[rows.in_transpose], rows.row)
+        np.testing.assert_array_equal(other.level[rows.in_transpose], rows.level)
         if ratings.is_continuous:
-            np.testing.assert_array_equal(other.value[rows.twin], rows.value)
+            np.testing.assert_array_equal(other.value[rows.in_transpose], rows.value)
             assert not rows.level.any()
         else:
             assert len(rows.value) == 0
@@ -233,7 +235,7 @@ def test_large_values_close_together_are_not_rounded(scale):
     ratings = Ratings(np.arange(150), np.arange(150) % 7, seconds, scale)
     np.testing.assert_array_equal(ratings.values, seconds)
     assert len(np.unique(ratings.by_item.value)) == 150
-    standardised = encoded(ratings, standard_of(ratings, residual=False)).by_user.value
+    standardised = machine_ratings(ratings, standardiser_of(ratings, residual=False)).by_user.value
     assert standardised.dtype == np.float32
     np.testing.assert_allclose(
         standardised, (seconds - seconds.mean()) / seconds.std(), rtol=1e-5, atol=1e-6
@@ -327,7 +329,7 @@ def test_importing_is_light():
     import sys
 
     code = (
-        "import sys, ordbm, ordbm.ratings, ordbm.datasets; ordbm.load_dataset; "
+        "import sys, ordbm, ordbm.data.ratings, ordbm.datasets; ordbm.load_dataset; "
         "print(*{'numba', 'pandas', 'pyarrow', 'polars'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import referee
-from ordbm.features import features
-from ordbm.inference.evidence import Evidence, softmax
-from ordbm.learning.learners import ContrastiveDivergence, PseudoLikelihood
-from ordbm.learning.trainer import Trainer
-from ordbm.machine import Machine, new_side
+from ordbm.inference.conditioned import ConditionedMachine, softmax
+from ordbm.model.features import features
+from ordbm.model.learners import ContrastiveDivergence, PseudoLikelihood
+from ordbm.model.machine import Machine, new_side
+from ordbm.training.alternation import Trainer
 
 N_ITEMS, N_LEVELS = 12, 4
 LINK_SPREAD = {"categorical": 0.4, "ordinal": 0.2, "gaussian": 0.15}
@@ -59,7 +59,9 @@ def mean_divergence(true, fit, table):
     users, items = np.array(list(np.ndindex(table.shape))).T
     p, q = (
         softmax(
-            Evidence(machine, referee.orientations(table, machine), 1).pair_scores(users, items)
+            ConditionedMachine(machine, referee.orientations(table, machine), 1).pair_scores(
+                users, items
+            )
         )
         for machine in (true, fit)
     )

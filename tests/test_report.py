@@ -10,9 +10,9 @@ import pytest
 from ordbm import OrdinalBM, Ratings, hold_out
 from ordbm.errors import OrdbmError, RatingsError
 from ordbm.evaluation import CrossValidation, Evaluation, cross_validate, train_and_test
-from ordbm.learning.loop import EpochRecord
 from ordbm.metrics.calibration import Reliability
 from ordbm.report import write_report
+from ordbm.training.loop import EpochRecord
 
 VOID = {"meta", "br"}
 

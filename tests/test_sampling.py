@@ -15,9 +15,9 @@ import pytest
 from scipy.stats import chi2
 
 import referee
-from ordbm.inference.evidence import Evidence
-from ordbm.learning.learners import ContrastiveDivergence
-from ordbm.learning.trainer import Trainer
+from ordbm.inference.conditioned import ConditionedMachine
+from ordbm.model.learners import ContrastiveDivergence
+from ordbm.training.alternation import Trainer
 
 STEPS = 60
 COPIES = 20_000
@@ -265,15 +265,15 @@ def test_sampled_scores_are_of_one_hidden_state_per_row_and_have_the_right_mean(
     """The mean of 3,000 draws is within 6 standard errors of the posterior mean's scores."""
     case = referee.case("ordinal", "user", "items", seed=2)
     pairs = np.array(list(np.ndindex(case.table.shape)))
-    evidence = Evidence(case.machine, case.ratings, 1)
+    conditioned = ConditionedMachine(case.machine, case.ratings, 1)
     draws = np.array(
-        [evidence.pair_scores(*pairs.T, "sample", seed) for seed in range(3000)]
+        [conditioned.pair_scores(*pairs.T, "sample", seed) for seed in range(3000)]
     ).reshape(3000, *case.table.shape, -1)
-    expected = evidence.pair_scores(*pairs.T, "mean_field_with_own").reshape(draws.shape[1:])
+    expected = conditioned.pair_scores(*pairs.T, "mean_field_with_own").reshape(draws.shape[1:])
     error = draws.std(axis=0) / np.sqrt(len(draws))
     assert np.all(np.abs(draws.mean(axis=0) - expected) <= WIDEST * error + 1e-12)
     W = case.machine.user_side.parameters.coupling[:, :, :2]
-    offset = expected - np.einsum("uk,isk->uis", evidence.user_factors(), W)
+    offset = expected - np.einsum("uk,isk->uis", conditioned.user_factors(), W)
     possible = np.einsum("hk,isk->his", np.array(list(product((0, 1), repeat=2))), W)
     far = np.abs((draws - offset)[:, :, None] - possible).max(axis=(-2, -1))  # draw, user, state
     assert np.all(far.min(axis=-1) < 1e-9)

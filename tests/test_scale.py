@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ordbm.data.scale import ContinuousScale, RatingScale
 from ordbm.errors import RatingsError
-from ordbm.scale import ContinuousScale, RatingScale
 
 distinct_levels = st.lists(
     st.integers(-100_000, 100_000).map(lambda cents: cents / 100),

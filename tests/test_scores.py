@@ -5,11 +5,11 @@ import pytest
 from scipy.stats import norm
 
 from ordbm import OrdinalBM, Ratings
+from ordbm.data.scale import ContinuousScale, RatingScale
 from ordbm.errors import OrdbmError, SettingsError
-from ordbm.inference.distribution import LevelDistribution, NormalDistribution
-from ordbm.lists import way_of
-from ordbm.scale import ContinuousScale, RatingScale
-from ordbm.scores import (
+from ordbm.inference.distributions import LevelDistribution, NormalDistribution
+from ordbm.recommend.lists import criterion_of
+from ordbm.recommend.scores import (
     NAMED,
     AtLeast,
     Energy,
@@ -294,10 +294,16 @@ def test_an_unknown_name_lists_the_known_ones(wrong):
 
 
 def test_ways_without_presence():
-    assert way_of(None, has_presence=False) == way_of("energy", has_presence=False) == "energy"
+    assert (
+        criterion_of(None, has_presence=False)
+        == criterion_of("energy", has_presence=False)
+        == "energy"
+    )
     for has_presence in (False, True):
-        assert way_of("mean", has_presence) == way_of(MeanRating(), has_presence) == "mean"
-    assert way_of(None, has_presence=True) == AtLeast()
+        assert (
+            criterion_of("mean", has_presence) == criterion_of(MeanRating(), has_presence) == "mean"
+        )
+    assert criterion_of(None, has_presence=True) == AtLeast()
 
 
 # -- models without presence ----------------------------------------------------------------------

@@ -8,9 +8,9 @@ import pytest
 import ordbm
 import referee
 from ordbm.errors import SettingsError
-from ordbm.inference.distribution import LevelDistribution
-from ordbm.machine import Machine, Side
-from ordbm.neighbours import no_links
+from ordbm.inference.distributions import LevelDistribution
+from ordbm.model.machine import Machine, Side
+from ordbm.model.neighbours import no_links
 from ordbm.simulation import drawn_ratings
 
 COPIES = 6000

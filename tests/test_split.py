@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordbm import Ratings, hold_out, k_fold
+from ordbm.data.split import given_n
 from ordbm.errors import RatingsError, SettingsError
-from ordbm.split import given_n
 
 seeds = st.integers(0, 2**32)
 

@@ -9,9 +9,9 @@ import pytest
 import ordbm
 from answers import predictions
 from ordbm import OrdinalBM, Ratings
-from ordbm import files as whole_files
-from ordbm.container import read_container, write_container
 from ordbm.errors import ModelFileError
+from ordbm.persistence.container import read_container, write_container
+from ordbm.runtime import atomic_files as whole_files
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import referee
-from ordbm.inference.evidence import Evidence
+from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.kernels.structures import Tables
-from ordbm.learning.learners import LEARNERS, PseudoLikelihood
-from ordbm.learning.side import SideTraining
-from ordbm.learning.trainer import Trainer
-from ordbm.machine import Machine
+from ordbm.model.learners import LEARNERS, PseudoLikelihood
+from ordbm.model.machine import Machine
+from ordbm.training.alternation import Trainer
+from ordbm.training.side_pass import SideTraining
 
 N_USERS, N_ITEMS = 23, 17
 LEARNER_NAMES = ("pl", "cd", "structured")
@@ -72,7 +72,7 @@ def test_learning_the_item_side_is_learning_the_user_side_of_the_transpose(kind,
         training = SideTraining(
             machine.sides[number], here.ratings[number], here.ratings[1 - number],
             replace(LEARNERS[learner], block_rows=7), tables, 5, 1, bias_precision=0.5,
-            traits=np.zeros((n_columns, 0)), scored=False,
+            co_occurrence=np.zeros((n_columns, 0)), scored=False,
         )  # fmt: skip
         velocity = np.zeros_like(machine.level_bias)
         objectives = [
@@ -90,7 +90,9 @@ def test_a_whole_trainer_agrees_on_the_transpose(kind):
     """The trainer shuffles each side by its own seed: in one block, the same but for rounding."""
     case = larger_case(kind, "item", "users")
     other = swapped(case)
-    learner = PseudoLikelihood(block_rows=referee.ONE_BLOCK, habit=0.0)  # only users have habits
+    learner = PseudoLikelihood(
+        block_rows=referee.ONE_BLOCK, response_style_share=0.0
+    )  # only users have habits
     found = []
     for here in (case, other):
         machine = referee.copied(here.machine)
@@ -106,8 +108,8 @@ def test_predictions_agree_on_the_transpose(kind, sides, links):
     case = larger_case(kind, sides, links)
     other = swapped(case)
     pairs = np.array([*np.ndindex(N_USERS, N_ITEMS), (-1, 2), (3, -1), (-1, -1)])
-    one = Evidence(case.machine, case.ratings, 1)
-    two = Evidence(other.machine, other.ratings, 1)
+    one = ConditionedMachine(case.machine, case.ratings, 1)
+    two = ConditionedMachine(other.machine, other.ratings, 1)
     for method in ("exact", "mean_field", "mean_field_with_own"):
         np.testing.assert_allclose(
             two.pair_scores(pairs[:, 1], pairs[:, 0], method),
@@ -171,7 +173,7 @@ def test_relabelling_users_and_items_permutes_predictions(kind):
         trainer = Trainer(machine, here.ratings, PseudoLikelihood(block_rows=referee.ONE_BLOCK))
         for epoch in range(3):
             trainer.epoch(epoch)
-        found.append(Evidence(machine, here.ratings, 1).pair_scores(*ask))
+        found.append(ConditionedMachine(machine, here.ratings, 1).pair_scores(*ask))
     np.testing.assert_allclose(found[1], found[0], rtol=1e-8, atol=1e-10)
 
 

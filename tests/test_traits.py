@@ -5,12 +5,12 @@ import pytest
 
 import ordbm
 import referee
-from ordbm import traits as module
-from ordbm.encoding import encoded
-from ordbm.learning.priors import couplings_by_trait, expected_couplings, priors_of
-from ordbm.learning.trainer import Trainer
-from ordbm.products import crossed, multiplied
-from ordbm.traits import newcomer_traits, traits_of
+from ordbm.data.standardiser import machine_ratings
+from ordbm.priors import co_occurrence as module
+from ordbm.priors.co_occurrence import co_occurrence_embedding, fold_in_embedding
+from ordbm.priors.products import cross_product, table_product
+from ordbm.priors.resolved import couplings_by_direction, expected_couplings, priors_of
+from ordbm.training.alternation import Trainer
 
 SMALL = {"hidden": (3, 4), "members": 1, "epochs": 4, "presence": False, "threads": 1}
 
@@ -28,7 +28,7 @@ def ratings_of_kinds(n_users=120, n_items=80, kinds=4, seed=0):
 
 @pytest.fixture(autouse=True)
 def few_ratings_will_do(monkeypatch):
-    monkeypatch.setattr(module, "RATINGS_PER_TRAIT", 1)
+    monkeypatch.setattr(module, "RATINGS_PER_DIRECTION", 1)
 
 
 def whole_table(orientations):
@@ -44,8 +44,8 @@ def whole_table(orientations):
 
 
 def test_they_are_the_first_singular_vectors_of_who_rated_what():
-    orientations = encoded(ratings_of_kinds(), None)
-    found = traits_of(orientations, 4)
+    orientations = machine_ratings(ratings_of_kinds(), None)
+    found = co_occurrence_embedding(orientations, 4)
     left, strength, right = np.linalg.svd(whole_table(orientations))
     assert strength[3] > 1.2 * strength[4]  # four kinds
     for own, expected in ((found.of_user, left[:, :4]), (found.of_item, right[:4].T)):
@@ -55,19 +55,19 @@ def test_they_are_the_first_singular_vectors_of_who_rated_what():
 
 
 def test_a_newcomers_traits_are_those_a_user_with_his_ratings_has():
-    orientations = encoded(ratings_of_kinds(), None)
-    found, rows = traits_of(orientations, 4), orientations.by_user
+    orientations = machine_ratings(ratings_of_kinds(), None)
+    found, rows = co_occurrence_embedding(orientations, 4), orientations.by_user
     for user in (0, 7, 119):
         items = rows.column[rows.start[user] : rows.start[user + 1]]
         np.testing.assert_allclose(
-            newcomer_traits(found.read_by_item, items), found.of_user[user], atol=1e-12
+            fold_in_embedding(found.read_by_item, items), found.of_user[user], atol=1e-12
         )
-    assert not newcomer_traits(found.read_by_item, np.zeros(0, np.int32)).any()
+    assert not fold_in_embedding(found.read_by_item, np.zeros(0, np.int32)).any()
 
 
 def test_the_same_bits_on_any_number_of_threads():
-    orientations = encoded(ratings_of_kinds(), None)
-    one, *others = (traits_of(orientations, 5, threads) for threads in (1, 2, 3, 7))
+    orientations = machine_ratings(ratings_of_kinds(), None)
+    one, *others = (co_occurrence_embedding(orientations, 5, threads) for threads in (1, 2, 3, 7))
     for other in others:
         assert all(np.array_equal(mine, theirs) for mine, theirs in zip(one, other, strict=True))
 
@@ -80,52 +80,58 @@ def test_products(shape, dtype):
     x, y = rng.normal(size=(n, a)).astype(dtype), rng.normal(size=(n, b)).astype(dtype)
     close = {"rtol": 1e-5, "atol": 1e-5} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-13}
     for threads in (1, 3):
-        total = crossed(x, y, threads)
+        total = cross_product(x, y, threads)
         assert total.dtype == np.float64
         np.testing.assert_allclose(total, x.astype(float).T @ y, **close)
-        np.testing.assert_allclose(multiplied(x, total, threads), x @ total, **close)
-        assert np.array_equal(total, crossed(x, y))
-        assert np.array_equal(multiplied(x, total, threads), multiplied(x, total))
+        np.testing.assert_allclose(table_product(x, total, threads), x @ total, **close)
+        assert np.array_equal(total, cross_product(x, y))
+        assert np.array_equal(table_product(x, total, threads), table_product(x, total))
 
 
 def test_few_ratings_have_fewer_traits(monkeypatch):
-    monkeypatch.setattr(module, "RATINGS_PER_TRAIT", 500)
-    found = traits_of(encoded(ratings_of_kinds(), None), 32)  # of 1,440 ratings
+    monkeypatch.setattr(module, "RATINGS_PER_DIRECTION", 500)
+    found = co_occurrence_embedding(
+        machine_ratings(ratings_of_kinds(), None), 32
+    )  # of 1,440 ratings
     assert [table.shape[1] for table in found] == [2, 2, 2]
 
 
 def test_few_users_or_items_have_fewer_traits_and_very_few_have_none():
     """As many traits as columns would tell all of them apart, and hold nothing back."""
-    assert traits_of(encoded(ratings_of_kinds(n_items=60), None), 32).of_user.shape == (120, 3)
+    assert co_occurrence_embedding(
+        machine_ratings(ratings_of_kinds(n_items=60), None), 32
+    ).of_user.shape == (120, 3)
     for few, most in ((ratings_of_kinds(n_users=19), 32), (ratings_of_kinds(), 0)):
-        found = traits_of(encoded(few, None), most)
+        found = co_occurrence_embedding(machine_ratings(few, None), most)
         assert [table.shape[1] for table in found] == [0, 0, 0]
-        assert newcomer_traits(found.read_by_item, np.array([1, 2])).shape == (0,)
+        assert fold_in_embedding(found.read_by_item, np.array([1, 2])).shape == (0,)
 
 
 def test_less_is_expected_where_rows_have_many_ratings(monkeypatch):
     """The projection of couplings has the weight of the rows that these are coupled to."""
-    orientations = encoded(ratings_of_kinds(), None)  # 12 ratings a user, 18 an item
-    full = traits_of(orientations, 3)
+    orientations = machine_ratings(ratings_of_kinds(), None)  # 12 ratings a user, 18 an item
+    full = co_occurrence_embedding(orientations, 3)
     assert full.of_columns(0) is full.of_item
     assert full.of_columns(1) is full.of_user
     monkeypatch.setattr(module, "MOST_PER_ROW", 12)
-    less = traits_of(orientations, 3)
+    less = co_occurrence_embedding(orientations, 3)
     np.testing.assert_array_equal(less.of_item, full.of_item)
     np.testing.assert_allclose(less.of_user, full.of_user * (12 / 18) ** 2, rtol=1e-9)
-    someone, before = (newcomer_traits(one.read_by_item, np.array([5, 6])) for one in (less, full))
+    someone, before = (
+        fold_in_embedding(one.read_by_item, np.array([5, 6])) for one in (less, full)
+    )
     np.testing.assert_allclose(someone, before * (12 / 18) ** 2, rtol=1e-9)
     monkeypatch.setattr(module, "MOST_PER_ROW", 9)
-    assert [table.shape[1] for table in traits_of(orientations, 3)] == [0, 3, 0]
+    assert [table.shape[1] for table in co_occurrence_embedding(orientations, 3)] == [0, 3, 0]
     monkeypatch.setattr(module, "MOST_PER_ROW", 1)
-    assert [table.shape[1] for table in traits_of(orientations, 3)] == [0, 0, 0]
+    assert [table.shape[1] for table in co_occurrence_embedding(orientations, 3)] == [0, 0, 0]
 
 
 def test_directions_that_are_not_there_are_no_traits():
     """Everybody rated the same items: one direction says it all."""
     user, item = np.divmod(np.arange(100 * 60), 60)
     ratings = ordbm.Ratings(user, item, 1 + (user + item) % 5)
-    found = traits_of(encoded(ratings, None), 3)
+    found = co_occurrence_embedding(machine_ratings(ratings, None), 3)
     assert found.of_user.shape == (100, 1)
     np.testing.assert_allclose(np.abs(found.of_user), 0.1, rtol=1e-6)
 
@@ -134,10 +140,10 @@ def test_directions_that_are_not_there_are_no_traits():
 
 
 def test_only_the_sides_that_are_asked_for_have_them():
-    orientations = encoded(ratings_of_kinds(), None)
-    both = traits_of(orientations, 3)
+    orientations = machine_ratings(ratings_of_kinds(), None)
+    both = co_occurrence_embedding(orientations, 3)
     for sides in ((True, False), (False, True), (False, False)):
-        found = traits_of(orientations, 3, sides=sides)
+        found = co_occurrence_embedding(orientations, 3, sides=sides)
         for number in range(2):
             own = both.of_columns(number)
             assert np.array_equal(found.of_columns(number), own if sides[number] else own[:, :0])
@@ -145,14 +151,16 @@ def test_only_the_sides_that_are_asked_for_have_them():
 
 def test_expected_couplings_are_the_projection_on_the_traits():
     rng = np.random.default_rng(2)
-    traits = np.linalg.qr(rng.normal(size=(50, 3)))[0]
+    co_occurrence = np.linalg.qr(rng.normal(size=(50, 3)))[0]
     coupling = rng.normal(size=(50, 5, 16))
-    by_trait = np.einsum("cr,csk->rsk", traits, coupling)
-    np.testing.assert_allclose(couplings_by_trait(coupling, traits), by_trait, atol=1e-12)
-    expected = np.einsum("cr,rsk->csk", traits, by_trait)
-    found = expected_couplings(coupling, traits, 2)
+    by_direction = np.einsum("cr,csk->rsk", co_occurrence, coupling)
+    np.testing.assert_allclose(
+        couplings_by_direction(coupling, co_occurrence), by_direction, atol=1e-12
+    )
+    expected = np.einsum("cr,rsk->csk", co_occurrence, by_direction)
+    found = expected_couplings(coupling, co_occurrence, 2)
     np.testing.assert_allclose(found, expected, atol=1e-12)
-    np.testing.assert_allclose(expected_couplings(found, traits), found, atol=1e-12)
+    np.testing.assert_allclose(expected_couplings(found, co_occurrence), found, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", referee.KINDS)
@@ -160,7 +168,12 @@ def test_couplings_are_drawn_to_what_their_traits_say(kind):
     """Without ratings' weight and with a strong prior, a pass moves them to the projection."""
     ratings = ratings_of_kinds()
     learner = ordbm.PseudoLikelihood(
-        coupling_precision=1e6, rate=1.0, momentum=0.0, block_rows=10**6, traits=2, spread=0.5
+        coupling_precision=1e6,
+        rate=1.0,
+        momentum=0.0,
+        block_rows=10**6,
+        co_occurrence=2,
+        spread=0.5,
     )
     model = ordbm.OrdinalBM(
         **SMALL | {"epochs": 0}, features=kind, learner=learner, dtype="float64"
@@ -168,11 +181,11 @@ def test_couplings_are_drawn_to_what_their_traits_say(kind):
     machine = model.fit(ratings).machines[0]
     orientations = model._fitted.ratings
     priors = priors_of(machine, orientations, learner)
-    assert priors.traits.of_columns(0).shape == (80, 2)
-    assert priors.traits.of_columns(1).shape == (120, 2)
+    assert priors.co_occurrence.of_columns(0).shape == (80, 2)
+    assert priors.co_occurrence.of_columns(1).shape == (120, 2)
     for number, training in enumerate(Trainer(machine, orientations, learner).sides):
         coupling = machine.sides[number].parameters.coupling
-        expected = expected_couplings(coupling, priors.traits.of_columns(number))
+        expected = expected_couplings(coupling, priors.co_occurrence.of_columns(number))
         assert np.abs(coupling - expected).max() > 0.1
         training.refresh_scores("exact", 0)
         training.learn(0, machine.level_bias, np.zeros(len(machine.level_bias)), training.scores)
@@ -182,20 +195,20 @@ def test_couplings_are_drawn_to_what_their_traits_say(kind):
 def test_newcomers_are_expected_to_be_like_those_who_rated_the_same():
     """With a strong prior a newcomer with the ratings of a user has that user's couplings."""
     ratings = ratings_of_kinds()
-    learner = ordbm.PseudoLikelihood(coupling_precision=1e6, traits=3)
+    learner = ordbm.PseudoLikelihood(coupling_precision=1e6, co_occurrence=3)
     model = ordbm.OrdinalBM(**SMALL, learner=learner).fit(ratings)
     state = model._fitted
     rng = np.random.default_rng(4)
     coupling = state.machines[0].item_side.parameters.coupling
     coupling[:, :, :4] = rng.normal(size=(120, 5, 4))
-    traits = priors_of(state.machines[0], state.ratings, learner).traits.of_user
+    co_occurrence = priors_of(state.machines[0], state.ratings, learner).co_occurrence.of_user
     rows = state.ratings.by_user
     for user in (3, 50):
         part = slice(rows.start[user], rows.start[user + 1])
         given = {state.items.ids[item]: 3 for item in rows.column[part]}
-        (someone,) = state.newcomer(given, learner)
+        (someone,) = state.fold_in(given, learner)
         own = someone.machine.item_side.parameters.coupling[0]
-        expected = expected_couplings(coupling, traits)[user]
+        expected = expected_couplings(coupling, co_occurrence)[user]
         np.testing.assert_allclose(own, expected, atol=2e-4)
         assert np.abs(expected).max() > 0.05
 
@@ -217,7 +230,7 @@ def test_where_few_rated_what_is_known_of_the_others_helps():
     train = ordbm.Ratings(user[known], item[known], rating[known], scale=[1, 2, 3, 4, 5])
     errors = []
     for n in (0, 8):
-        learner = ordbm.PseudoLikelihood(traits=n)
+        learner = ordbm.PseudoLikelihood(co_occurrence=n)
         model = ordbm.OrdinalBM(hidden=8, members=2, presence=False, learner=learner).fit(train)
         found = model.predict(user[~known], item[~known])
         errors.append(np.sqrt(np.mean((found - rating[~known]) ** 2)))
@@ -242,7 +255,7 @@ def test_a_training_has_the_same_bits_on_any_threads_and_when_it_goes_on(tmp_pat
     again = ordbm.OrdinalBM(**told).fit(ratings, checkpoint=tmp_path, resume=True)
     assert len(again.history) == 4
     assert bits(again) == whole
-    without = ordbm.OrdinalBM(**told, learner=ordbm.PseudoLikelihood(traits=0)).fit(ratings)
+    without = ordbm.OrdinalBM(**told, learner=ordbm.PseudoLikelihood(co_occurrence=0)).fit(ratings)
     assert bits(without) != whole
 
 
@@ -264,5 +277,5 @@ def test_machines_of_all_kinds_learn_and_meet_newcomers_with_them(settings):
 
 @pytest.mark.parametrize("wrong", [-1, 1.5, "many", True])
 def test_a_number_of_traits_that_is_none(wrong):
-    with pytest.raises(ordbm.errors.SettingsError, match="traits="):
-        ordbm.PseudoLikelihood(traits=wrong)
+    with pytest.raises(ordbm.errors.SettingsError, match="co_occurrence="):
+        ordbm.PseudoLikelihood(co_occurrence=wrong)

@@ -10,7 +10,7 @@ import pytest
 import ordbm
 from ordbm import tuning
 from ordbm.errors import CostError, DivergedError, SettingsError
-from ordbm.settings import HIDDEN
+from ordbm.model.settings import HIDDEN
 from ordbm.tuning import tune
 
 FIXED = {"hidden": 3, "members": 2, "item_links": 0, "epochs": 3}

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ordbm import baselines, errors, plots, scores
+    from ordbm.data.ratings import Ratings
+    from ordbm.data.scale import ContinuousScale, RatingScale
+    from ordbm.data.split import given_n, hold_out, k_fold
     from ordbm.datasets import load_dataset, read_ratings, write_ratings
     from ordbm.estimator import OrdinalBM, load
     from ordbm.evaluation import Evaluation, cross_validate, evaluate
-    from ordbm.learning.learners import ContrastiveDivergence, PseudoLikelihood
-    from ordbm.ratings import Ratings
-    from ordbm.scale import ContinuousScale, RatingScale
+    from ordbm.model.learners import ContrastiveDivergence, PseudoLikelihood
     from ordbm.simulation import Simulated, simulate
-    from ordbm.split import given_n, hold_out, k_fold
 
 __version__ = "0.1.0"
 
@@ -48,19 +48,19 @@ __all__ = [
 ]
 
 _HOME = {
-    "ContinuousScale": "ordbm.scale",
-    "ContrastiveDivergence": "ordbm.learning.learners",
+    "ContinuousScale": "ordbm.data.scale",
+    "ContrastiveDivergence": "ordbm.model.learners",
     "Evaluation": "ordbm.evaluation",
     "OrdinalBM": "ordbm.estimator",
-    "PseudoLikelihood": "ordbm.learning.learners",
-    "RatingScale": "ordbm.scale",
-    "Ratings": "ordbm.ratings",
+    "PseudoLikelihood": "ordbm.model.learners",
+    "RatingScale": "ordbm.data.scale",
+    "Ratings": "ordbm.data.ratings",
     "Simulated": "ordbm.simulation",
     "cross_validate": "ordbm.evaluation",
     "evaluate": "ordbm.evaluation",
-    "given_n": "ordbm.split",
-    "hold_out": "ordbm.split",
-    "k_fold": "ordbm.split",
+    "given_n": "ordbm.data.split",
+    "hold_out": "ordbm.data.split",
+    "k_fold": "ordbm.data.split",
     "load": "ordbm.estimator",
     "load_dataset": "ordbm.datasets",
     "read_ratings": "ordbm.datasets",
@@ -68,9 +68,11 @@ _HOME = {
     "write_ratings": "ordbm.datasets",
 }
 
+_MODULES = {"baselines", "errors", "plots", "scores"}
+
 
 def __getattr__(name: str) -> Any:
-    if name in {"baselines", "errors", "plots", "scores"}:
+    if name in _MODULES:
         return import_module(f"ordbm.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'ordbm' has no attribute {name!r}")

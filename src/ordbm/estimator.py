@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -12,48 +12,48 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from ordbm.configured import Configured
-from ordbm.encoding import encoded, standard_of
+from ordbm.data.csr import CSRPair
+from ordbm.data.frames import Backend
+from ordbm.data.lookup import Ids, aligned, listed_ids, several
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import RatingScale, Scale
+from ordbm.data.standardiser import machine_ratings, standardiser_of
 from ordbm.errors import InterruptedWarning, NotFittedError, SettingsError
-from ordbm.explanation import Explanation, Similar, explained, nearest
-from ordbm.features import FeatureKind, Features, features
-from ordbm.fitted import Fitted, Origin, rows_or_prior, told_apart
-from ordbm.frames import Backend
-from ordbm.inference.distribution import Decode, RatingDistribution, level_cells
-from ordbm.inference.distribution import decode as decoded
-from ordbm.inference.evidence import Evidence, Method
+from ordbm.explain import Explanation, Similar, explanation_of, nearest
+from ordbm.inference.conditioned import ConditionedMachine, Method
+from ordbm.inference.distributions import Decode, RatingDistribution, level_cells
+from ordbm.inference.distributions import decode as decoded
+from ordbm.inference.fitted import FittedModel, Origin, rows_or_prior, strangers_apart
 from ordbm.inference.joint import ENUMERATED, JointDistribution, mixed_levels
-from ordbm.learning.checkpoint import Checkpoint
-from ordbm.learning.learners import Learner, PseudoLikelihood, learner_of
-from ordbm.learning.loop import Callback, EpochRecord, train
-from ordbm.learning.members import Members
-from ordbm.learning.presence import learn_presence
-from ordbm.lists import Person, all_lists, person_list
-from ordbm.machine import Machine, Orientations
-from ordbm.new_machines import new_machines
-from ordbm.parallel import thread_count
-from ordbm.prediction import (
+from ordbm.inference.known import check_request, check_trainable
+from ordbm.inference.tables import level_probabilities, log_probabilities, prediction_table
+from ordbm.metrics.ratings import scores
+from ordbm.model.configurable import Configured
+from ordbm.model.features import FeatureKind, Features, features
+from ordbm.model.initialisation import new_machines
+from ordbm.model.learners import Learner, PseudoLikelihood, learner_of
+from ordbm.model.machine import Machine
+from ordbm.model.presence import Presence
+from ordbm.model.settings import Settings, Sides, settings_of
+from ordbm.persistence.checkpoint import Checkpoint
+from ordbm.persistence.model_file import Stored, load_model, save_model
+from ordbm.recommend.candidates import (
     Candidates,
-    Ids,
-    KnownUser,
-    Mask,
-    Recommendation,
-    aligned,
-    check_request,
-    check_trainable,
-    level_probabilities,
-    listed_ids,
-    log_probabilities,
-    prediction_table,
-    several,
+    UserCandidates,
+    allowed_items,
+    items_of_similar_users,
+    linked_items,
 )
-from ordbm.presence import Presence
-from ordbm.progress import Progress, Tell, teller
-from ordbm.ratings import Ratings, Scale
-from ordbm.scale import RatingScale
-from ordbm.scores import Score
-from ordbm.settings import Settings, Sides, check_count, settings_of
-from ordbm.storage import Stored, load_model, save_model
+from ordbm.recommend.lists import Person, all_lists, person_list
+from ordbm.recommend.recommendation import Recommendation
+from ordbm.recommend.scores import Score
+from ordbm.runtime.arrays import Mask
+from ordbm.runtime.checks import check_count
+from ordbm.runtime.progress import Progress, Tell, teller
+from ordbm.runtime.threads import thread_count
+from ordbm.training.ensemble import Ensemble
+from ordbm.training.loop import Callback, EpochRecord, train
+from ordbm.training.presence_learning import learn_presence
 
 
 class OrdinalBM(Configured):
@@ -123,13 +123,13 @@ class OrdinalBM(Configured):
             "threads": threads,
             "dtype": dtype,
         }
-        self._told = {**told, "preset": preset}
+        self._params = {**told, "preset": preset}
         self.settings = settings_of(preset, **told)
         self.learner = learner_of(self.settings.learner)
         self._features_told = features is not None
         self.history: list[EpochRecord] = []
         self.interrupted = False
-        self._fitted: Fitted | None = None
+        self._fitted: FittedModel | None = None
 
     # -- learning ---------------------------------------------------------------------------------
 
@@ -172,28 +172,30 @@ class OrdinalBM(Configured):
         if checkpoint is not None:
             keeper = Checkpoint(checkpoint, settings, self.learner, ratings, validation)
             saved = keeper.read() if resume else None
-        standard = standard_of(ratings, self.learner.residual_unit) if table.is_gaussian else None
-        orientations = encoded(ratings, standard)
+        standardiser = (
+            standardiser_of(ratings, self.learner.residual_unit) if table.is_gaussian else None
+        )
+        orientations = machine_ratings(ratings, standardiser)
         tell(Progress("links", 0.0))
         machines = self._new_machines(settings, ratings, table, orientations)
         tell(Progress("links", 1.0))
         threads = thread_count(self.settings.threads)
-        fitted = Fitted(
+        fitted = FittedModel(
             ratings.users,
             ratings.items,
             scale,
-            standard,
+            standardiser,
             machines,
             orientations,
             threads,
             presence=self._learnt_presence(ratings, threads, tell),
         )
         learner = self.learner.for_scale(table.n_levels)
-        trainer = Members(machines, orientations, learner, self.settings.seed, threads)
+        trainer = Ensemble(machines, orientations, learner, self.settings.seed, threads)
         history, interrupted = train(
             trainer,
             self.settings.epochs,
-            validate=fitted.validator(validation) if validation is not None else None,
+            validate=_validator(fitted, validation) if validation is not None else None,
             patience=self.settings.patience,
             callbacks=callbacks,
             tell=tell,
@@ -235,7 +237,7 @@ class OrdinalBM(Configured):
         return "gaussian"
 
     def _new_machines(
-        self, told: Settings, ratings: Ratings, table: Features, orientations: Orientations
+        self, told: Settings, ratings: Ratings, table: Features, orientations: CSRPair
     ) -> list[Machine]:
         return new_machines(told, self.learner, ratings, table, orientations)
 
@@ -287,13 +289,13 @@ class OrdinalBM(Configured):
         """
         state = self._state
         levels = state.scale if isinstance(state.scale, RatingScale) else None
-        edges = level_cells(levels, state.standard) if levels and state.standard else None
+        edges = level_cells(levels, state.standardiser) if levels and state.standardiser else None
         user_list, item_list = aligned(users, items)
         user_codes, item_codes = state.pair_codes(user_list, item_list)
         found, weight, exact = mixed_levels(
-            state.evidence,
-            told_apart(user_codes, user_list),
-            told_apart(item_codes, item_list),
+            state.conditioned,
+            strangers_apart(user_codes, user_list),
+            strangers_apart(item_codes, item_list),
             edges=edges,
             limit=limit if levels else 0,
             draws=draws,
@@ -301,8 +303,8 @@ class OrdinalBM(Configured):
         )
         if levels:
             return JointDistribution(levels.values[found.astype(np.int64)], weight, exact)
-        assert state.standard is not None
-        values = state.standard.mean + state.standard.deviation * found
+        assert state.standardiser is not None
+        values = state.standardiser.mean + state.standardiser.deviation * found
         return JointDistribution(values, weight, exact)
 
     def log_probability(
@@ -346,15 +348,19 @@ class OrdinalBM(Configured):
         if ratings is None:
             code = int(state.codes([user], state.users, state.rated_users)[0])
         if code >= 0:
-            person = Person(code, state.evidence, state.presence_evidence)
-            about = KnownUser(partial(state.similar_items, code), partial(state.linked_items, code))
+            person = Person(code, state.conditioned, state.conditioned_presence)
+            by_user, by_item = state.ratings
+            about = UserCandidates(
+                partial(items_of_similar_users, by_user, by_item, code, state.scale),
+                partial(linked_items, state, code),
+            )
         else:
             given = ratings or {}
             person = Person(
-                0, state.newcomer(given, self._newcomer_prior), state.newcomer_presence(given)
+                0, state.fold_in(given, self._fold_in_prior), state.fold_in_presence(given)
             )
             about = None
-        allowed = state.allowed(candidates, about, exclude)
+        allowed = allowed_items(state, candidates, about, exclude)
         return person_list(state, person, n, by, allowed, diversity)
 
     def recommend_all(
@@ -381,12 +387,12 @@ class OrdinalBM(Configured):
 
         P of a level is this times `predict_proba`; what is left is P(absent).
         """
-        evidence = self._state.presence_evidence
-        if evidence is None:
+        conditioned = self._state.conditioned_presence
+        if conditioned is None:
             raise SettingsError(
                 "this model has not learnt which items get rated: fit OrdinalBM(presence=True)"
             )
-        odds = evidence.pair_log_odds(*self._state.pair_codes(users, items))
+        odds = conditioned.pair_log_odds(*self._state.pair_codes(users, items))
         return expit(odds.astype(np.float64))
 
     # -- explaining -------------------------------------------------------------------------------
@@ -414,12 +420,12 @@ class OrdinalBM(Configured):
             raise SettingsError("explain is for one user and one item: give one id of each")
         check_request(user, 0, ratings)
         state = self._state
-        code, person = 0, state.evidence
+        code, person = 0, state.conditioned
         if ratings is None:
             code = int(state.codes([user], state.users, state.rated_users)[0])
         else:
-            person = state.newcomer(ratings, self._newcomer_prior)
-        return explained(
+            person = state.fold_in(ratings, self._fold_in_prior)
+        return explanation_of(
             state, person, user, code, item, threshold=threshold, n=n, raters=raters, titles=titles
         )
 
@@ -446,7 +452,7 @@ class OrdinalBM(Configured):
         codes = (
             None if users is None else state.codes(several(users), state.users, state.rated_users)
         )
-        return rows_or_prior(state.evidence, 0, codes)
+        return rows_or_prior(state.conditioned, 0, codes)
 
     def item_factors(self, items: Ids = None) -> NDArray[np.float32]:
         """P(h = 1 | ratings) of each item, (items, hidden units)."""
@@ -454,7 +460,7 @@ class OrdinalBM(Configured):
         codes = (
             None if items is None else state.codes(several(items), state.items, state.rated_items)
         )
-        return rows_or_prior(state.evidence, 1, codes)
+        return rows_or_prior(state.conditioned, 1, codes)
 
     def free_energy(self, users: Ids = None) -> NDArray[np.float64]:
         """-log sum_h e^-E of each user's ratings on the user side, (users,): low is typical.
@@ -466,7 +472,7 @@ class OrdinalBM(Configured):
         codes = (
             None if users is None else state.codes(several(users), state.users, state.rated_users)
         )
-        return np.mean([one.user_free_energy(codes) for one in state.evidence], axis=0)
+        return np.mean([one.user_free_energy(codes) for one in state.conditioned], axis=0)
 
     def known_users(self, users: Ids) -> Mask:
         """Whether the model has ratings by each of these users."""
@@ -482,9 +488,9 @@ class OrdinalBM(Configured):
         return self._state.machines
 
     @property
-    def evidence(self) -> tuple[Evidence, ...]:
+    def conditioned(self) -> tuple[ConditionedMachine, ...]:
         """Each machine with the ratings it was fitted to, for use below this front door."""
-        return self._state.evidence
+        return self._state.conditioned
 
     @property
     def scale(self) -> Scale:
@@ -503,16 +509,16 @@ class OrdinalBM(Configured):
         `ordbm.load(path)` gives a model that answers the same, bit for bit. A file that is there
         already is replaced at once, or not at all.
         """
-        save_model(path, Stored(self._told, self.history, self.interrupted, self._state))
+        save_model(path, Stored(self._params, self.history, self.interrupted, self._state))
 
     @property
-    def _newcomer_prior(self) -> Learner:
+    def _fold_in_prior(self) -> Learner:
         """A learner with the precisions of a newcomer's own parameters."""
         learner = self.learner if self.learner.coupling_precision > 0 else PseudoLikelihood()
         return learner.for_scale(self.machines[0].features.n_levels)
 
     @property
-    def _state(self) -> Fitted:
+    def _state(self) -> FittedModel:
         if self._fitted is None:
             raise NotFittedError("this model has not been fitted: call fit(ratings) first")
         return self._fitted
@@ -535,3 +541,15 @@ def load(path: str | os.PathLike[str]) -> OrdinalBM:
     model._fitted, model.history = stored.fitted, stored.history
     model.interrupted = stored.interrupted
     return model
+
+
+def _validator(fitted: FittedModel, ratings: Ratings) -> Callable[[], dict[str, float]]:
+    """A function that scores the machines, as they are, on held-out ratings."""
+    users, items = fitted.validation_codes(ratings)
+    # A Gaussian machine learns by mean field, which is also far cheaper to score.
+    method: Method = "exact" if fitted.standardiser is None else "mean_field"
+
+    def validate() -> dict[str, float]:
+        return scores(fitted.predicted(fitted.conditioned_now(), users, items, method), ratings)
+
+    return validate

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from ordbm.errors import RatingsError, SettingsError
 from ordbm.evaluation import Evaluation
-from ordbm.explanation import hidden_space
-from ordbm.inference.distribution import (
+from ordbm.explain import hidden_space
+from ordbm.inference.distributions import (
     LevelDistribution,
     NormalDistribution,
     RatingDistribution,
 )
-from ordbm.learning.loop import EpochRecord
 from ordbm.metrics.calibration import Reliability
-from ordbm.settings import check_count
+from ordbm.runtime.checks import check_count
+from ordbm.training.loop import EpochRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +89,14 @@ def plot_learning(history: Sequence[EpochRecord], *, ax: Axes | None = None) -> 
         ax.plot([record.epoch for record in checked], loss, color=ORANGE, marker=".")
         _name_line(ax, checked[-1].epoch, loss[-1], "validation", ORANGE)
         best = int(np.argmin(loss))
-        ax.plot(checked[best].epoch, loss[best], "o", color=ORANGE, markersize=9, fillstyle="none")
+        ax.plot(
+            checked[best].epoch,
+            loss[best],
+            "o",
+            color=ORANGE,
+            markersize=9,
+            fillstyle="none",
+        )
         ax.annotate(
             f"best: {loss[best]:.4f}, epoch {checked[best].epoch}",
             (checked[best].epoch, loss[best]),
@@ -155,7 +162,7 @@ def plot_hidden_space(
     ids = state.items if of == "item" else state.users
     count = np.diff((state.ratings.by_item if of == "item" else state.ratings.by_user).start)
     known = np.argsort(-count, kind="stable")[: min(MOST_POINTS, int((count > 0).sum()))]
-    place, share = _principal_plane(hidden_space(state.evidence, of)[count > 0])
+    place, share = _principal_plane(hidden_space(state.conditioned, of)[count > 0])
     at = np.zeros((len(count), 2))
     at[count > 0] = place
     ax = _axes(ax, (8.0, 6.0))

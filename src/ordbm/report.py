@@ -21,9 +21,9 @@ from ordbm import __version__
 from ordbm.errors import ModelFileError, RatingsError
 from ordbm.evaluation import CrossValidation, Evaluation
 from ordbm.evaluation.results import score_of, totals_of
-from ordbm.files import replaced
 from ordbm.metrics.calibration import BINS, Reliability, curve_of
 from ordbm.plots import plot_learning, plot_reliability
+from ordbm.runtime.atomic_files import atomic_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,7 +81,7 @@ def write_report(
     )
     target = Path(path)
     try:
-        with replaced(target) as file:
+        with atomic_file(target) as file:
             file.write(page.encode())
     except OSError as error:
         raise ModelFileError(
@@ -243,7 +243,11 @@ def _curves(one: Evaluated) -> list[Reliability]:
         for curve in fold.reliability:
             sums = pooled.setdefault((curve.threshold, curve.label), np.zeros((3, BINS)))
             place = np.searchsorted(inner, curve.predicted)
-            parts = (curve.count, curve.count * curve.predicted, curve.count * curve.observed)
+            parts = (
+                curve.count,
+                curve.count * curve.predicted,
+                curve.count * curve.observed,
+            )
             for row, part in zip(sums, parts, strict=True):
                 np.add.at(row, place, part)
     return [curve_of(sums, *key) for key, sums in sorted(pooled.items())]

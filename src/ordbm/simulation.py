@@ -9,28 +9,28 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from ordbm.encoding import encoded
+from ordbm.data.csr import CSR, starts
+from ordbm.data.ids import IdMap
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import ContinuousScale, RatingScale
+from ordbm.data.standardiser import Standardiser, machine_ratings
 from ordbm.errors import SettingsError
-from ordbm.features import FeatureKind, Features, Standard
-from ordbm.features import features as feature_tables
-from ordbm.fitted import Fitted
-from ordbm.ids import IdMap
-from ordbm.inference.distribution import RatingDistribution
-from ordbm.machine import Machine, Side, new_side
-from ordbm.neighbours import no_links
-from ordbm.parallel import thread_count
-from ordbm.ratings import Ratings
-from ordbm.rows import Rows, starts
-from ordbm.scale import ContinuousScale, RatingScale
-from ordbm.settings import Settings, Sides, check_count
-
-Codes = NDArray[np.int32]
+from ordbm.inference.distributions import RatingDistribution
+from ordbm.inference.fitted import FittedModel
+from ordbm.model.features import FeatureKind, Features
+from ordbm.model.features import features as feature_tables
+from ordbm.model.machine import Machine, Side, new_side
+from ordbm.model.neighbours import no_links
+from ordbm.model.settings import Settings, Sides
+from ordbm.runtime.arrays import Codes
+from ordbm.runtime.checks import check_count
+from ordbm.runtime.threads import thread_count
 
 AT_ONCE = 100_000  # ratings drawn together, to keep their tables small
 MOST_LEVELS = 100
 TYPICAL, SPREAD = 0.65, 0.3  # of the levels' shared potential, on a scale from 0 to 1
 OWN_TASTE = 0.5  # deviation of the columns' own potentials
-UNIT = Standard(0.0, 1.0)  # Gaussian ratings are drawn in the machine's own unit
+UNIT = Standardiser(0.0, 1.0)  # Gaussian ratings are drawn in the machine's own unit
 
 
 class Simulated(NamedTuple):
@@ -42,10 +42,10 @@ class Simulated(NamedTuple):
     def distribution(self, users: Any, items: Any) -> RatingDistribution:
         """What the machine says of each pair given all other ratings: the best prediction."""
         known = self.ratings
-        standard = UNIT if self.machine.features.is_gaussian else None
-        fitted = Fitted(
-            known.users, known.items, known.scale, standard, [self.machine],
-            encoded(known, standard), thread_count(None),
+        standardiser = UNIT if self.machine.features.is_gaussian else None
+        fitted = FittedModel(
+            known.users, known.items, known.scale, standardiser, [self.machine],
+            machine_ratings(known, standardiser), thread_count(None),
         )  # fmt: skip
         return fitted.distribution(known.users.codes(users), known.items.codes(items), "exact")
 
@@ -92,12 +92,12 @@ def simulate(
     users, items = _rated_pairs(rng, n_users, n_items, n_ratings)
     drawn = drawn_ratings(machine, users, items, rng, sweeps)
     gaussian = table.is_gaussian
-    rows = Rows(
+    rows = CSR(
         start=starts(users, n_users),
         column=items,
         level=np.zeros(n_ratings, np.uint8) if gaussian else drawn.astype(np.uint8),
         value=drawn if gaussian else np.empty(0, np.float32),
-        twin=np.empty(0, np.int32),
+        in_transpose=np.empty(0, np.int32),
     )
     scale = ContinuousScale.of(drawn) if gaussian else RatingScale(range(1, levels + 1))
     user_ids, item_ids = IdMap(tuple(range(n_users))), IdMap(tuple(range(n_items)))

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
+from ordbm.data.ratings import Ratings
+from ordbm.data.split import hold_out
 from ordbm.errors import (
     CostError,
     DivergedError,
@@ -20,11 +22,9 @@ from ordbm.errors import (
     SettingsError,
 )
 from ordbm.estimator import OrdinalBM
-from ordbm.learning.learners import Learner, PseudoLikelihood
-from ordbm.learning.loop import EpochRecord
-from ordbm.ratings import Ratings
-from ordbm.settings import check_count
-from ordbm.split import hold_out
+from ordbm.model.learners import Learner, PseudoLikelihood
+from ordbm.runtime.checks import check_count
+from ordbm.training.loop import EpochRecord
 
 Metric = Literal["log_loss", "rmse", "mae"]
 Ended = Literal["complete", "pruned", "failed"]

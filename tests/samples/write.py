@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import ordbm
-from ordbm.container import FORMAT
+from ordbm.persistence.container import FORMAT
 
 MIXED = [1, "1", 2**70, ("a", None), b"\0", "\ud83d\ude00", 1.5]
 WORDS = ["alpha", "βήτα", "gamma", "delta"]

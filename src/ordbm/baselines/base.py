@@ -10,33 +10,27 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.configured import Configured
+from ordbm.data.frames import Backend
+from ordbm.data.lookup import Ids, aligned
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import RatingScale, Scale, finite_numbers
 from ordbm.errors import NotFittedError
-from ordbm.frames import Backend
-from ordbm.inference.distribution import Decode, RatingDistribution
-from ordbm.inference.distribution import decode as decoded
-from ordbm.learning.loop import Callback, EpochRecord
-from ordbm.prediction import (
-    Codes,
-    Ids,
-    Known,
-    KnownUser,
-    Mask,
-    Numbers,
-    Recommendation,
-    aligned,
-    check_request,
-    check_trainable,
-    level_probabilities,
-    level_values,
-    log_probabilities,
-    prediction_table,
-    recommendations,
+from ordbm.inference.catalogue import AT_ONCE, USERS_AT_ONCE
+from ordbm.inference.distributions import Decode, RatingDistribution
+from ordbm.inference.distributions import decode as decoded
+from ordbm.inference.known import Known, check_request, check_trainable
+from ordbm.inference.tables import level_probabilities, log_probabilities, prediction_table
+from ordbm.model.configurable import Configured
+from ordbm.recommend.candidates import (
+    UserCandidates,
+    allowed_items,
+    items_of_similar_users,
 )
-from ordbm.ranking import AT_ONCE, SIMILAR_USERS, USERS_AT_ONCE, best, rated_by, similar_rows
-from ordbm.ratings import Ratings, Scale
-from ordbm.scale import RatingScale, finite_numbers
-from ordbm.settings import check_count
+from ordbm.recommend.recommendation import Recommendation, recommendations
+from ordbm.recommend.top_n import best
+from ordbm.runtime.arrays import Codes, Mask, Numbers
+from ordbm.runtime.checks import check_count
+from ordbm.training.loop import Callback, EpochRecord
 
 
 class Learnt(ABC):
@@ -51,7 +45,7 @@ class Learnt(ABC):
         """What items are ranked by, (users, items): larger is better."""
 
     @abstractmethod
-    def newcomer(self, items: Codes, values: Numbers) -> Learnt:
+    def fold_in(self, items: Codes, values: Numbers) -> Learnt:
         """The same for somebody new, who is user 0 and gave these ratings."""
 
 
@@ -78,7 +72,7 @@ class Baseline(Configured, ABC):
     """
 
     def __init__(self, **told: Any) -> None:
-        self._told = told
+        self._params = told
         self.history: list[EpochRecord] = []
         self.interrupted = False
         self._fitted: _State | None = None
@@ -160,13 +154,19 @@ class Baseline(Configured, ABC):
         code = -1
         if ratings is None:
             code = int(known.codes([user], known.users, known.rated_users)[0])
-        about = KnownUser(partial(_similar_items, seen, code)) if code >= 0 else None
-        allowed = known.allowed(candidates, about)
+        about = (
+            UserCandidates(
+                partial(items_of_similar_users, seen.by_user, seen.by_item, code, seen.scale)
+            )
+            if code >= 0
+            else None
+        )
+        allowed = allowed_items(known, candidates, about)
         if code >= 0:
             rated = _rated(seen, code)
         else:
             rated, values = _given(known, ratings or {})
-            learnt, code = learnt.newcomer(rated, values), 0
+            learnt, code = learnt.fold_in(rated, values), 0
         score = _open_scores(learnt, np.array([code], np.int32), [rated], allowed)
         listed, found = next(_top(score, n))
         users = np.full(len(listed), code, np.int32)
@@ -215,20 +215,13 @@ class Baseline(Configured, ABC):
         return self._fitted
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}={value!r}" for name, value in self._told.items())
+        told = ", ".join(f"{name}={value!r}" for name, value in self._params.items())
         return f"{type(self).__name__}({told})"
 
 
 def _rated(ratings: Ratings, user: int) -> Codes:
     start = ratings.by_user.start
     return ratings.by_user.column[start[user] : start[user + 1]]
-
-
-def _similar_items(ratings: Ratings, user: int) -> Mask:
-    """The items that the users most similar to this one have rated, (items,)."""
-    by_user, by_item = ratings.by_user, ratings.by_item
-    similar = similar_rows(by_user, by_item, user, level_values(ratings.scale), SIMILAR_USERS)
-    return rated_by(by_user, similar, ratings.n_items)
 
 
 def _given(known: Known, given: Mapping[Any, Any]) -> tuple[Codes, Numbers]:

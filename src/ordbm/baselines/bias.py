@@ -10,9 +10,9 @@ from scipy.sparse import csr_array
 
 from ordbm.baselines.checks import check_not_negative
 from ordbm.baselines.points import PointModel, Points
-from ordbm.prediction import Codes, Numbers
-from ordbm.ratings import Ratings
-from ordbm.rows import Rows
+from ordbm.data.csr import CSR
+from ordbm.data.ratings import Ratings
+from ordbm.runtime.arrays import Codes, Numbers
 
 MOST_SWEEPS = 100
 SETTLED = 1e-9  # of the ratings' deviation: a sweep that moves less is the last
@@ -32,7 +32,7 @@ class Bias(PointModel):
         super().__init__(damping=damping)
 
     def _points(self, ratings: Ratings) -> BiasPoints:
-        return bias_points(ratings, self._told["damping"])
+        return bias_points(ratings, self._params["damping"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class BiasPoints(Points):
     def of_all_items(self, users: Codes) -> Numbers:
         return self.mean + self.user[users, None] + self.item[:-1]
 
-    def newcomer(self, items: Codes, values: Numbers) -> BiasPoints:
+    def fold_in(self, items: Codes, values: Numbers) -> BiasPoints:
         left = values - self.mean - self.item[items]
         own = damped_means(np.zeros(len(items), np.int64), left, 1, self.damping)
         return replace(self, user=own)
@@ -75,7 +75,7 @@ def bias_points(ratings: Ratings, damping: float) -> BiasPoints:
     return BiasPoints(mean, np.append(of_user, 0.0), np.append(of_item, 0.0), damping)
 
 
-def _averaging(rows: Rows, n_columns: int, damping: float) -> csr_array:
+def _averaging(rows: CSR, n_columns: int, damping: float) -> csr_array:
     """The matrix that takes numbers of the columns to damped means of each row, (rows, columns)."""
     count = np.diff(rows.start)
     share = np.repeat(1.0 / np.maximum(count + damping, 1e-300), count)

@@ -9,11 +9,11 @@ import numpy as np
 
 from ordbm.baselines.base import Baseline, Learnt, Watch
 from ordbm.baselines.checks import check_not_negative
-from ordbm.encoding import log_frequencies
-from ordbm.inference.distribution import LevelDistribution, NormalDistribution, RatingDistribution
-from ordbm.prediction import Codes, Numbers
-from ordbm.ratings import Ratings, Scale
-from ordbm.scale import ContinuousScale, RatingScale
+from ordbm.data.level_counts import log_frequencies
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import ContinuousScale, RatingScale, Scale
+from ordbm.inference.distributions import LevelDistribution, NormalDistribution, RatingDistribution
+from ordbm.runtime.arrays import Codes, Numbers
 
 Group = Literal["all", "user", "item"]
 
@@ -32,7 +32,7 @@ class LevelFrequencies(Baseline):
     def _learn(self, ratings: Ratings, watch: Watch) -> Frequencies:  # noqa: ARG002
         population = _population(ratings)
         count = np.bincount(ratings.item_codes, minlength=ratings.n_items)
-        weight = float(self._told.get("weight", 0.0))
+        weight = float(self._params.get("weight", 0.0))
         found = Frequencies(
             ratings.scale, self._group, population[None], population, weight, count, False
         )
@@ -130,7 +130,7 @@ class Frequencies(Learnt):
             return np.tile(self.distribution(users, users).mean()[:, None], (1, n_items))
         return np.tile(score, (len(users), 1))
 
-    def newcomer(self, items: Codes, values: Numbers) -> Frequencies:
+    def fold_in(self, items: Codes, values: Numbers) -> Frequencies:
         if self.group != "user":
             return self
         return replace(self, table=self.smoothed(np.zeros(len(items), np.int64), values, 1))

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from ordbm.kernels.options import BUILDER, KERNEL
-
-Array = NDArray[Any]
+from ordbm.runtime.arrays import Array
 
 
 @njit(**BUILDER)  # type: ignore[call-overload, untyped-decorator]

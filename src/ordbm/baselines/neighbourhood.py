@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from ordbm.baselines.bias import BiasPoints, bias_points, damped_means
 from ordbm.baselines.checks import check_not_negative
 from ordbm.baselines.points import PointModel, Points
-from ordbm.neighbours import BUDGET, ROUNDING, Links, correlation_links
-from ordbm.parallel import run_on_threads, share, thread_count
-from ordbm.prediction import Codes, Numbers, level_values
-from ordbm.ratings import Ratings
-from ordbm.rows import Rows
-from ordbm.settings import check_count
+from ordbm.data.csr import CSR
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import level_values
+from ordbm.model.neighbours import BUDGET, ROUNDING, Links, correlation_links
+from ordbm.runtime.arrays import Codes, Numbers
+from ordbm.runtime.checks import check_count
+from ordbm.runtime.threads import run_on_threads, share, thread_count
 
 
 class _Neighbourhood(PointModel):
@@ -53,7 +54,7 @@ class _Neighbourhood(PointModel):
         )
 
     def _points(self, ratings: Ratings) -> NeighbourPoints:
-        told = self._told
+        told = self._params
         rows = (ratings.by_user, ratings.by_item)
         by_row, by_column = rows if self._between_items else rows[::-1]
         links = correlation_links(
@@ -109,7 +110,7 @@ class NeighbourPoints(Points):
     """centre[column] + the neighbours' mean deviation in the row; columns are what is linked."""
 
     between_items: bool
-    rows: Rows
+    rows: CSR
     deviation: Numbers  # of each rating from its column's centre, in the order of `rows`
     centre: Numbers  # (columns + 1,), the last for the unknown
     links: Links
@@ -143,10 +144,10 @@ class NeighbourPoints(Points):
         every = np.meshgrid(users, items)  # by item, for pairs of a row are fastest together
         return self.at(every[0].ravel(), every[1].ravel()).reshape(every[0].shape).T
 
-    def newcomer(self, items: Codes, values: Numbers) -> NeighbourPoints:
-        bias = self.bias.newcomer(items, values)
+    def fold_in(self, items: Codes, values: Numbers) -> NeighbourPoints:
+        bias = self.bias.fold_in(items, values)
         if self.between_items:
-            rows = Rows(np.array([0, len(items)]), items, np.zeros(0, np.uint8), values, items[:0])
+            rows = CSR(np.array([0, len(items)]), items, np.zeros(0, np.uint8), values, items[:0])
             return replace(self, rows=rows, deviation=values - self.centre[items], bias=bias)
         overall = self.bias.mean
         away = damped_means(np.zeros(len(items), np.int64), values - overall, 1, self.bias.damping)
@@ -181,9 +182,9 @@ class NeighbourPoints(Points):
         edge = np.arange(len(listed), dtype=np.int32)
         start = np.full(n + 1, len(listed), np.int64)
         start[0] = 0
-        return Links(start, listed, edge, similarity[listed].astype(np.float32))
+        return Links(start, listed.astype(np.int32), edge, similarity[listed].astype(np.float32))
 
 
-def _values(rows: Rows, ratings: Ratings) -> NDArray[np.float64]:
+def _values(rows: CSR, ratings: Ratings) -> NDArray[np.float64]:
     values = level_values(ratings.scale)
     return np.asarray(rows.value, np.float64) if values is None else values[rows.level]

@@ -9,10 +9,10 @@ import numpy as np
 
 from ordbm.baselines.base import Baseline, Learnt, Watch
 from ordbm.baselines.spread import Spread, learnt_spread
-from ordbm.inference.distribution import RatingDistribution
-from ordbm.prediction import Codes, Numbers
-from ordbm.ratings import Ratings
-from ordbm.split import hold_out
+from ordbm.data.ratings import Ratings
+from ordbm.data.split import hold_out
+from ordbm.inference.distributions import RatingDistribution
+from ordbm.runtime.arrays import Codes, Numbers
 
 LEFT_OUT = 0.1
 LEFT_OUT_SEED = 0
@@ -30,7 +30,7 @@ class Points(ABC):
         """The predictions of these users for every item, (users, items)."""
 
     @abstractmethod
-    def newcomer(self, items: Codes, values: Numbers) -> Points:
+    def fold_in(self, items: Codes, values: Numbers) -> Points:
         """The same for somebody new, who is user 0 and gave these ratings."""
 
 
@@ -65,8 +65,8 @@ class PointLearnt(Learnt):
     def scores(self, users: Codes) -> Numbers:
         return self.points.of_all_items(users)
 
-    def newcomer(self, items: Codes, values: Numbers) -> PointLearnt:
-        return PointLearnt(self.points.newcomer(items, values), self.spread)
+    def fold_in(self, items: Codes, values: Numbers) -> PointLearnt:
+        return PointLearnt(self.points.fold_in(items, values), self.spread)
 
 
 def inner_split(ratings: Ratings) -> tuple[Ratings, Ratings | None]:

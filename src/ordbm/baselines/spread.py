@@ -11,14 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from ordbm.inference.distribution import LevelDistribution, NormalDistribution, RatingDistribution
-from ordbm.ratings import Ratings, Scale
-from ordbm.scale import RatingScale
-
-Numbers = NDArray[np.float64]
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import RatingScale, Scale
+from ordbm.inference.distributions import LevelDistribution, NormalDistribution, RatingDistribution
+from ordbm.runtime.arrays import Numbers
 
 N_MEANS = 101
 MARGIN = 0.01  # of the scale's width: how near a predicted mean may come to either end

@@ -11,12 +11,12 @@ from ordbm.baselines.base import Watch
 from ordbm.baselines.checks import check_not_negative
 from ordbm.baselines.points import PointLearnt, PointModel, Points, inner_split, spread_of
 from ordbm.baselines.spread import Spread
+from ordbm.data.ratings import Ratings
 from ordbm.errors import DivergedError, SettingsError
-from ordbm.learning.loop import train
 from ordbm.metrics.ratings import scores
-from ordbm.prediction import Codes, Numbers
-from ordbm.ratings import Ratings
-from ordbm.settings import check_count
+from ordbm.runtime.arrays import Codes, Numbers
+from ordbm.runtime.checks import check_count
+from ordbm.training.loop import train
 
 INITIAL_SPREAD = 0.1
 
@@ -62,7 +62,7 @@ class SVD(PointModel):
         )
 
     def _points(self, ratings: Ratings) -> FactorPoints:
-        told = self._told
+        told = self._params
         return new_factors(
             ratings,
             told["rank"],
@@ -85,15 +85,15 @@ class SVD(PointModel):
         try:
             self.history, self.interrupted = train(
                 cast("Any", training),  # what the loop asks of a trainer, it has
-                self._told["epochs"],
+                self._params["epochs"],
                 validate=validate,
-                patience=self._told["patience"],
+                patience=self._params["patience"],
                 callbacks=watch.callbacks,
             )
         except DivergedError:
             raise DivergedError(
-                f"the factors diverged: lower rate ({self._told['rate']}), or raise "
-                f"regularisation ({self._told['regularisation']})"
+                f"the factors diverged: lower rate ({self._params['rate']}), or raise "
+                f"regularisation ({self._params['regularisation']})"
             ) from None
         return PointLearnt(training.machine, training.spread())
 
@@ -121,7 +121,7 @@ class FactorPoints(Points):
         bias = self.user_bias[users, None] + self.item_bias[:-1]
         return self.mean + self.unit * (bias + product)
 
-    def newcomer(self, items: Codes, values: Numbers) -> FactorPoints:
+    def fold_in(self, items: Codes, values: Numbers) -> FactorPoints:
         """b and p of somebody new: where the training's steps would have led, all else fixed.
 
         Steps that small follow the curve dx/dt = g − H x for as long as all rates together; with
@@ -177,7 +177,7 @@ class _Training:
     """Factors being learnt, and beside them those of most ratings, for the spread of the others."""
 
     def __init__(self, model: SVD, ratings: Ratings) -> None:
-        self.rate, self.seed = model._told["rate"], model._told["seed"]
+        self.rate, self.seed = model._params["rate"], model._params["seed"]
         self.ratings = ratings
         inner, self.left_out = inner_split(ratings)
         parts = [ratings] if self.left_out is None else [ratings, inner]

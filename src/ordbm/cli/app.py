@@ -41,25 +41,25 @@ class Commands(TyperGroup):
             sys.stdout.flush()
         except _UsageError as error:
             asked = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-            return _told(error.format_message().rstrip(".") + asked)
+            return _params(error.format_message().rstrip(".") + asked)
         except ordbm.errors.OrdbmError as error:
-            return _told(_by_option(str(error)))
+            return _params(_by_option(str(error)))
         except BrokenPipeError:
             # Whoever read the output has gone; what is still in the buffer must go nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         except OSError as error:
-            return _told(_file_trouble(error))
+            return _params(_file_trouble(error))
         except MemoryError:
-            return _told("not enough memory: use fewer hidden units or links, or fewer ratings")
+            return _params("not enough memory: use fewer hidden units or links, or fewer ratings")
         except (KeyboardInterrupt, typer.Abort):
             code = INTERRUPTED
         if code == INTERRUPTED:
-            _told("interrupted")
+            _params("interrupted")
         return code if isinstance(code, int) else 0
 
 
-def _told(sentence: str) -> int:
+def _params(sentence: str) -> int:
     print(f"ordbm: {' '.join(sentence.split())}", file=sys.stderr)
     return BAD_INPUT
 

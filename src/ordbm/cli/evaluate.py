@@ -30,10 +30,10 @@ from ordbm.cli.output import learning_shown, print_json, stderr, stdout, steps_s
 from ordbm.cli.scores import score_tables
 
 if TYPE_CHECKING:
+    from ordbm.data.ids import IdMap
+    from ordbm.data.ratings import Ratings
     from ordbm.estimator import OrdinalBM
     from ordbm.evaluation import CrossValidation, Evaluation
-    from ordbm.ids import IdMap
-    from ordbm.ratings import Ratings
 
 OURS = "OrdinalBM"
 TEST_FRACTION = 0.2
@@ -239,8 +239,8 @@ def _test_ratings(path: Path, reading: ReadingOptions, train: Ratings) -> Rating
 
 def _with_ids_of(test: Ratings, users: IdMap, items: IdMap) -> Ratings:
     """The same ratings; ids that one file has as text and the other as numbers are the same."""
+    from ordbm.data.ids import IdMap
     from ordbm.datasets import matched_ids
-    from ordbm.ids import IdMap
 
     return ordbm.Ratings.of_rows(
         IdMap(tuple(matched_ids(test.users, users))),
@@ -254,7 +254,7 @@ def _warn_of_leak(model: OrdinalBM, test: Ratings) -> None:
     """Say so if the model has learnt from pairs that it is tested on."""
     import numpy as np
 
-    rows = model.evidence[0].ratings.by_user
+    rows = model.conditioned[0].ratings.by_user
     users = users_of(model).codes(test.users.ids)[test.user_codes].astype(np.int64)
     items = items_of(model).codes(test.items.ids)[test.item_codes]
     n_items = len(items_of(model))

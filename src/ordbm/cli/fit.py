@@ -52,7 +52,7 @@ def fit(
 
     Example: `ordbm fit ratings.csv -o model.ordbm --validation 0.1 --hidden 80`
     """
-    from ordbm.learning.checkpoint import FILE  # noqa: PLC0415 -- help must be quick
+    from ordbm.persistence.checkpoint import FILE  # noqa: PLC0415 -- help must be quick
 
     if resume and checkpoint is None:
         raise ordbm.errors.SettingsError(

@@ -14,9 +14,9 @@ import ordbm
 
 if TYPE_CHECKING:
     from ordbm.cli.options import ReadingOptions
+    from ordbm.data.ids import IdMap
+    from ordbm.data.ratings import Ratings
     from ordbm.estimator import OrdinalBM
-    from ordbm.ids import IdMap
-    from ordbm.ratings import Ratings
 
 MOST_COMPARED = 100_000  # ids, when one was mistyped
 
@@ -91,7 +91,7 @@ def model_of(path: Path) -> OrdinalBM:
 
 def _load_library() -> None:
     """Import what commands work with. Ctrl-C in the middle of it would be any error but its own."""
-    from ordbm.parallel import interrupts_held
+    from ordbm.runtime.threads import interrupts_held
 
     with interrupts_held():
         import ordbm.estimator

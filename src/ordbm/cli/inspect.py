@@ -18,8 +18,8 @@ from ordbm.cli.recommend import Titles
 from ordbm.cli.values import options_for
 
 if TYPE_CHECKING:
+    from ordbm.data.ids import IdMap
     from ordbm.estimator import OrdinalBM
-    from ordbm.ids import IdMap
 
 
 @app.command()
@@ -40,7 +40,7 @@ def inspect(
     Examples: `ordbm inspect model.ordbm` ·
     `ordbm inspect model.ordbm --item 318 --titles movies.csv`
     """
-    from ordbm.settings import check_count
+    from ordbm.runtime.checks import check_count
 
     check_count("-n", n)
     model = model_of(file)
@@ -129,7 +129,7 @@ def _identity(model: OrdinalBM) -> dict[str, Any]:
 
 
 def _trained_on(model: OrdinalBM) -> dict[str, Any]:
-    state = model.evidence[0].ratings
+    state = model.conditioned[0].ratings
     return {
         "ratings": len(state.by_user.column),
         "users": len(users_of(model)),

@@ -18,11 +18,11 @@ from rich.table import Table
 from rich.text import Text
 
 import ordbm
-from ordbm import files
+from ordbm.runtime import atomic_files as files
 
 if TYPE_CHECKING:
-    from ordbm.learning.loop import EpochRecord
-    from ordbm.progress import Progress
+    from ordbm.runtime.progress import Progress
+    from ordbm.training.loop import EpochRecord
 
 WIDTH_IN_FILES = 160  # a table in a pipe or file has no terminal to fit into
 BAR_WIDTH = 30
@@ -205,10 +205,10 @@ def _bar(quiet: bool, *columns: progress.ProgressColumn) -> progress.Progress:
 
 
 @contextmanager
-def replaced(path: Path) -> Iterator[BinaryIO]:
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write to that takes the place of `path` at the end, or goes without trace."""
     try:
-        with files.replaced(path) as file:
+        with files.atomic_file(path) as file:
             yield file
     except OSError as problem:
         raise ordbm.errors.SettingsError(

@@ -18,7 +18,7 @@ import ordbm
 from ordbm.cli.app import app
 from ordbm.cli.inputs import ModelFile, checked_target, items_of, model_of, users_of
 from ordbm.cli.options import Json, PairOptions, Quiet, unfolded
-from ordbm.cli.output import counted, plain, print_json, replaced, stderr, steps_shown
+from ordbm.cli.output import atomic_file, counted, plain, print_json, stderr, steps_shown
 
 if TYPE_CHECKING:
     from ordbm.estimator import OrdinalBM
@@ -119,7 +119,7 @@ def _strangers(found: Any) -> dict[str, int]:
 def _writer(output: Path | None, as_json: bool) -> Iterator[Any]:
     """A function that writes an Arrow table after another, to the file or to stdout."""
     if output is not None:
-        with replaced(output) as temporary, _tables_to(temporary, output.suffix) as write:
+        with atomic_file(output) as temporary, _tables_to(temporary, output.suffix) as write:
             yield write
     elif as_json:
         separator = "["

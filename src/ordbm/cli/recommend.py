@@ -29,8 +29,8 @@ from ordbm.cli.options import Json
 from ordbm.cli.output import distribution_bars, print_json, stderr, stdout, table
 
 if TYPE_CHECKING:
-    from ordbm.explanation import Explanation
-    from ordbm.prediction import Recommendation
+    from ordbm.explain import Explanation
+    from ordbm.recommend.recommendation import Recommendation
 
 REASONS = 3  # beside each item of a list
 SHOWN_SCORES = ("energy", "gain")  # others are in the table already, or say little by themselves

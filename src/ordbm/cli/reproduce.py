@@ -23,7 +23,7 @@ from ordbm.cli.output import BAR_WIDTH, _clock, print_json, stderr, stdout, tabl
 
 if TYPE_CHECKING:
     from ordbm.experiments import Run, Session
-    from ordbm.learning.loop import EpochRecord
+    from ordbm.training.loop import EpochRecord
 
 RESULTS = Path("results")
 

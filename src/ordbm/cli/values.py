@@ -51,8 +51,8 @@ def named_value(text: str) -> tuple[str, str]:
 
 def learner_with(preset: str, learner: str | None, told: Mapping[str, str]) -> Any:
     """The learner by its name, or the preset's, with settings given as text."""
-    from ordbm.learning.learners import learner_of
-    from ordbm.settings import settings_of
+    from ordbm.model.learners import learner_of
+    from ordbm.model.settings import settings_of
 
     base = learner_of(settings_of(preset, learner=learner).learner)
     known = {field.name: getattr(base, field.name) for field in fields(base)}
@@ -84,7 +84,7 @@ def _like(example: Any, name: str, text: str) -> Any:
 
 def options_for(arguments: Mapping[str, Any]) -> list[str]:
     """The options that make `ModelOptions` say these arguments of `OrdinalBM`: its inverse."""
-    from ordbm.learning.learners import LEARNERS, Learner
+    from ordbm.model.learners import LEARNERS, Learner
 
     found: list[str] = []
     for name, value in arguments.items():

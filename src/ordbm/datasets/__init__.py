@@ -6,9 +6,9 @@ needs of the network takes longer to load than all of this.
 
 from ordbm.datasets.embedded import load_dataset, load_genres, load_titles
 from ordbm.datasets.filters import filter_items
-from ordbm.datasets.readers import Pairs, read_pairs, read_ratings
+from ordbm.datasets.reader import Pairs, read_pairs, read_ratings
+from ordbm.datasets.texts import matched_ids
 from ordbm.datasets.titles import read_titles
-from ordbm.datasets.values import matched_ids
 from ordbm.datasets.writers import write_ratings
 
 __all__ = [

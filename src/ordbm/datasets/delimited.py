@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ordbm.datasets.values import Texts
+from ordbm.datasets.texts import Texts
 from ordbm.errors import RatingsError
 
 COLONS, SPACES = "::", " "  # the latter stands for any run of spaces and tabs

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ordbm.data.ratings import Ratings
 from ordbm.errors import SettingsError
-from ordbm.ratings import Ratings
 
 EMBEDDED = ("movielens-small",)
 HALF_STARS = [stars / 2 for stars in range(1, 11)]

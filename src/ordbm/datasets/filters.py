@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ordbm.ids import IdMap
-from ordbm.ratings import Ratings
+from ordbm.data.ids import IdMap
+from ordbm.data.ratings import Ratings
 
 
 def filter_items(ratings: Ratings, min_ratings: int) -> Ratings:

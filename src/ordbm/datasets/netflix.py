@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ordbm.datasets.checks import Rules, checked_columns, is_good
 from ordbm.datasets.delimited import (
     LINE_END,
     Record,
@@ -16,8 +15,9 @@ from ordbm.datasets.delimited import (
     first_line,
     utf8_text,
 )
+from ordbm.datasets.records import Rules, checked_columns, is_good
 from ordbm.datasets.sources import File
-from ordbm.datasets.values import Texts
+from ordbm.datasets.texts import Texts
 from ordbm.errors import RatingsError
 
 FILE = re.compile(r"(?:mv_|combined_data_)[0-9]+\.txt")

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ordbm.data.scale import RatingScale, Scale
+from ordbm.datasets.columns import Told, named_places
 from ordbm.datasets.delimited import texts_of
-from ordbm.datasets.roles import Told, named_places
 from ordbm.datasets.sources import File
-from ordbm.datasets.values import objects
+from ordbm.datasets.texts import objects
 from ordbm.errors import RatingsError, offending_rows
-from ordbm.ratings import Scale
-from ordbm.scale import RatingScale
 
 PARQUET = b"PAR1"
 MOST_ROWS_PER_BYTE = 100  # distinct pairs of ids do not compress further

@@ -11,7 +11,7 @@ from typing import Any
 
 from ordbm.datasets.delimited import BOM, LINE_END, shown
 from ordbm.datasets.sources import File, file_of, listed_names, opened, visible
-from ordbm.datasets.values import INTEGER
+from ordbm.datasets.texts import INTEGER
 from ordbm.errors import RatingsError
 
 Title = tuple[str, str]  # an item's id, its title

@@ -11,12 +11,13 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.datasets.values import objects
+from ordbm.data.ids import IdMap
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import RatingScale
+from ordbm.datasets.texts import objects
 from ordbm.errors import RatingsError
-from ordbm.files import replaced
-from ordbm.ids import IdMap
-from ordbm.ratings import Ratings
-from ordbm.scale import RatingScale
+from ordbm.runtime.arrays import Codes
+from ordbm.runtime.atomic_files import atomic_file
 
 NAMES = ("user", "item", "rating")
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -43,7 +44,7 @@ def write_ratings(ratings: Ratings, path: str | os.PathLike[str]) -> None:
             f"{target}: the name must end in .csv, .tsv (or .csv.gz, .tsv.gz) or .parquet"
         )
     try:
-        with replaced(target) as file:
+        with atomic_file(target) as file:
             write(file)
     except OSError as problem:
         raise RatingsError(f"cannot write {target}: {problem.strerror or problem}") from problem
@@ -93,7 +94,7 @@ def _parquet_writer(ratings: Ratings) -> Callable[[BinaryIO], None]:
     return lambda file: parquet.write_table(table, file, write_page_checksum=True)
 
 
-def _arrow_ids(ids: IdMap, codes: NDArray[np.int32]) -> Any:
+def _arrow_ids(ids: IdMap, codes: Codes) -> Any:
     """Ids as one Arrow column: integers, or text if any is text or beyond 64 bits."""
     import pyarrow as pa  # noqa: PLC0415
 

@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ordbm.data.ratings import Ratings
 from ordbm.errors import RatingsError, SettingsError
 from ordbm.evaluation.models import RankingModel, check_method
 from ordbm.metrics.ranking import half_life_sums, ndcg, precision, recall, reciprocal_rank
-from ordbm.ratings import Ratings
-from ordbm.settings import check_count
-
-Numbers = NDArray[np.float64]
+from ordbm.runtime.arrays import Numbers
+from ordbm.runtime.checks import check_count
 
 USERS_AT_ONCE = 5_000
 

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ordbm.data.ratings import Ratings
 from ordbm.errors import SettingsError
-from ordbm.inference.distribution import RatingDistribution
-from ordbm.ratings import Ratings
+from ordbm.inference.distributions import RatingDistribution
 
 
 class RatingModel(Protocol):

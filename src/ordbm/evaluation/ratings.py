@@ -6,17 +6,15 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import RatingScale, Scale
 from ordbm.errors import RatingsError
 from ordbm.evaluation.models import RatingModel
 from ordbm.metrics.calibration import Reliability, at_least, bin_sums, curve_of, thresholds
 from ordbm.metrics.checks import check_prediction
 from ordbm.metrics.ratings import losses
-from ordbm.ratings import Ratings, Scale
-from ordbm.scale import RatingScale
-
-Numbers = NDArray[np.float64]
+from ordbm.runtime.arrays import Numbers
 
 CELLS_AT_ONCE = 20_000_000  # probabilities held at a time
 

@@ -7,14 +7,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ordbm.errors import RatingsError
-from ordbm.learning.loop import EpochRecord
 from ordbm.metrics.bootstrap import RESAMPLES, interval, resampled_ratios
 from ordbm.metrics.calibration import Reliability
-
-Numbers = NDArray[np.float64]
+from ordbm.runtime.arrays import Numbers
+from ordbm.training.loop import EpochRecord
 
 OF_THE_LONGEST = ("mrr", "half_life_utility")  # scores of the longest of all lists
 

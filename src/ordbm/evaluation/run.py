@@ -10,20 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ordbm.data.ratings import Ratings
+from ordbm.data.split import hold_out, k_fold
 from ordbm.errors import RatingsError
 from ordbm.evaluation.lists import Lists, list_lengths, ranking_sums, recommended
 from ordbm.evaluation.models import RatingModel, check_method, known, name_of
 from ordbm.evaluation.ratings import RatingSums, rating_sums
 from ordbm.evaluation.results import CrossValidation, Evaluation, resampled_scores, score_of
-from ordbm.learning.loop import Callback
 from ordbm.metrics.bootstrap import RESAMPLES, interval
 from ordbm.metrics.calibration import calibration_error
-from ordbm.ratings import Ratings
-from ordbm.scores import least_relevant
-from ordbm.settings import check_count
-from ordbm.split import hold_out, k_fold
-
-Numbers = NDArray[np.float64]
+from ordbm.recommend.scores import least_relevant
+from ordbm.runtime.arrays import Numbers
+from ordbm.runtime.checks import check_count
+from ordbm.training.loop import Callback
 
 
 def evaluate(

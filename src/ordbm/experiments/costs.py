@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ordbm.experiments.definition import Experiment, Run
-from ordbm.parallel import thread_count
+from ordbm.runtime.threads import thread_count
 
 # Microseconds of one thread per rating and epoch, measured on both data sets: a constant, and a
 # part that grows with hidden units.

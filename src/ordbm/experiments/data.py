@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ordbm.data.ids import IdMap
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import RatingScale
+from ordbm.data.split import hold_out
 from ordbm.datasets import read_ratings
 from ordbm.datasets.filters import filter_items
 from ordbm.errors import RatingsError, SettingsError
 from ordbm.experiments.definition import DataSet, Experiment
-from ordbm.ids import IdMap
-from ordbm.ratings import Ratings
-from ordbm.scale import RatingScale
-from ordbm.split import hold_out
 
 SAMPLE_SEED = 0
 CHUNK = 2**20

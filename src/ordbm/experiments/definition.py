@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
 from ordbm.errors import SettingsError
-from ordbm.inference.evidence import Method
+from ordbm.inference.conditioned import Method
 
 NAMES = ("table1", "figure3", "figure4", "figure5")
 

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
-from ordbm.machine import Array
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import Scale, level_values
+from ordbm.inference.catalogue import USERS_AT_ONCE, By, Catalogue
 from ordbm.metrics.ranking import half_life_utility, precision, recall
-from ordbm.prediction import level_values
-from ordbm.presence import PresenceEvidence
-from ordbm.ranking import SIMILAR_USERS, USERS_AT_ONCE, By, Catalogue, best, similar_rows
-from ordbm.ratings import Ratings, Scale
-from ordbm.scores import least_relevant
+from ordbm.model.presence import ConditionedPresence
+from ordbm.recommend.candidates import SIMILAR_USERS, similar_rows
+from ordbm.recommend.scores import least_relevant
+from ordbm.recommend.top_n import best
+from ordbm.runtime.arrays import Array
 
 Counts = NDArray[np.uint16]
 Hits = NDArray[np.bool_]
@@ -52,7 +54,7 @@ def machine_score(catalogue: Catalogue, order: str, values: Array | None) -> Sco
 
 
 def presence_scores(
-    catalogue: Catalogue, presence: PresenceEvidence | None, scale: Scale
+    catalogue: Catalogue, presence: ConditionedPresence | None, scale: Scale
 ) -> dict[str, Score]:
     """What a machine ranks by that has learnt which items get rated; nothing without that.
 

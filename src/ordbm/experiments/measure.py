@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import level_values
+from ordbm.data.split import hold_out
 from ordbm.experiments.data import Split
 from ordbm.experiments.definition import MAE, Run
 from ordbm.experiments.lists import (
@@ -22,12 +25,9 @@ from ordbm.experiments.lists import (
 )
 from ordbm.experiments.memory import forget_peak, peak_bytes
 from ordbm.experiments.models import OpenMachine, OpenSVD
-from ordbm.learning.learners import Learner
-from ordbm.learning.loop import EpochRecord, first_ctrl_c_noted
-from ordbm.prediction import level_values
-from ordbm.ranking import Catalogue
-from ordbm.ratings import Ratings
-from ordbm.split import hold_out
+from ordbm.inference.catalogue import Catalogue
+from ordbm.model.learners import Learner
+from ordbm.training.loop import EpochRecord, first_ctrl_c_noted
 
 WARM_USERS = 20  # whose ratings compile the kernels, so that no run's time has that in it
 
@@ -60,10 +60,10 @@ def settings_of(run: Run) -> dict[str, Any]:
 
 def _unused(learner: Learner) -> Iterator[str]:
     """Settings without effect that came after the first results: those stay known."""
-    if not learner.habit:
-        yield "learn_habits"
-    if not learner.traits:
-        yield "traits"
+    if not learner.response_style_share:
+        yield "learn_response_styles"
+    if not learner.co_occurrence:
+        yield "co_occurrence"
 
 
 class Measure:
@@ -127,9 +127,9 @@ class Measure:
         return {"epochs": epochs, "kept_epoch": kept, "seconds": seconds}
 
     def _ranked(self, model: OpenMachine) -> dict[str, dict[str, list[float]]]:
-        catalogue, scale = Catalogue(model.evidence[0]), self.split.test.scale
+        catalogue, scale = Catalogue(model.conditioned[0]), self.split.test.scale
         scores = {order: machine_score(catalogue, order, level_values(scale)) for order in ORDERS}
-        scores |= presence_scores(catalogue, model.presence_evidence, scale)
+        scores |= presence_scores(catalogue, model.conditioned_presence, scale)
         return {order: self._listed(score) for order, score in scores.items()}
 
     def _counted(self, seed: int) -> Found:

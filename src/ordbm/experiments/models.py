@@ -6,45 +6,44 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ordbm.baselines import SVD
 from ordbm.baselines.svd import FactorPoints
-from ordbm.encoding import standard_of
+from ordbm.data.csr import CSRPair
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import RatingScale
+from ordbm.data.standardiser import standardiser_of
 from ordbm.estimator import OrdinalBM
-from ordbm.features import Features
-from ordbm.fitted import Fitted
-from ordbm.inference.distribution import LevelDistribution, RatingDistribution
-from ordbm.inference.evidence import Method
-from ordbm.machine import Machine, Orientations
+from ordbm.inference.conditioned import Method
+from ordbm.inference.distributions import LevelDistribution, RatingDistribution
+from ordbm.inference.fitted import FittedModel
 from ordbm.metrics.ratings import losses
-from ordbm.parallel import thread_count
-from ordbm.presence import PresenceEvidence
-from ordbm.ratings import Ratings
-from ordbm.scale import RatingScale
-from ordbm.settings import Settings
-
-Numbers = NDArray[np.float64]
+from ordbm.model.features import Features
+from ordbm.model.machine import Machine
+from ordbm.model.presence import ConditionedPresence
+from ordbm.model.settings import Settings
+from ordbm.runtime.arrays import Numbers
+from ordbm.runtime.threads import thread_count
 
 
 class OpenMachine(OrdinalBM):
     """An `OrdinalBM` that can be scored while it learns."""
 
-    _so_far: Callable[[], Fitted]
+    _so_far: Callable[[], FittedModel]
 
     def _new_machines(
-        self, told: Settings, ratings: Ratings, table: Features, orientations: Orientations
+        self, told: Settings, ratings: Ratings, table: Features, orientations: CSRPair
     ) -> list[Machine]:
         machines = super()._new_machines(told, ratings, table, orientations)
         residual = self.learner.residual_unit
-        standard = standard_of(ratings, residual) if table.is_gaussian else None
+        standardiser = standardiser_of(ratings, residual) if table.is_gaussian else None
         # Made anew for every answer: what it has worked out belongs to one epoch's parameters.
         self._so_far = partial(
-            Fitted,
+            FittedModel,
             ratings.users,
             ratings.items,
             ratings.scale,
-            standard,
+            standardiser,
             machines,
             orientations,
             thread_count(self.settings.threads),
@@ -52,18 +51,18 @@ class OpenMachine(OrdinalBM):
         return machines
 
     @property
-    def presence_evidence(self) -> PresenceEvidence | None:
+    def conditioned_presence(self) -> ConditionedPresence | None:
         """What it knows of which items get rated; None if it was not to learn that."""
-        return self._state.presence_evidence
+        return self._state.conditioned_presence
 
     def scores(self, test: Ratings, method: Method) -> dict[str, float]:
         """Scores on ratings that it does not learn from, by its parameters of this moment."""
         state = self._so_far()
         codes = state.validation_codes(test)
         found = rating_scores(state.distribution(*codes, method), test)
-        if state.standard is not None:
-            centre = state.evidence[0].pair_scores(*codes, "mean_field")[:, 0].astype(np.float64)
-            point = state.standard.mean + state.standard.deviation * centre
+        if state.standardiser is not None:
+            centre = state.conditioned[0].pair_scores(*codes, "mean_field")[:, 0].astype(np.float64)
+            point = state.standardiser.mean + state.standardiser.deviation * centre
             found |= {f"mae_point{name}": one for name, one in _point_errors(point, test).items()}
         return found
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ordbm import __version__
 from ordbm.errors import ModelFileError
-from ordbm.files import replaced
 from ordbm.report import _list, _picture, _table
+from ordbm.runtime.atomic_files import atomic_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,7 +118,7 @@ def write_pages(folder: Path, title: str, parts: Sequence[Part]) -> list[Path]:
     }
     try:
         for path, text in (pictures | pages).items():
-            with replaced(path) as file:
+            with atomic_file(path) as file:
                 file.write(text.encode())
     except OSError as error:
         raise ModelFileError(

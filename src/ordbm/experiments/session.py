@@ -15,7 +15,7 @@ from ordbm.experiments.definition import Experiment, Run
 from ordbm.experiments.lists import neighbour_counts
 from ordbm.experiments.measure import Measure, settings_of
 from ordbm.experiments.results import Row, append_row, rows_of
-from ordbm.settings import check_count
+from ordbm.runtime.checks import check_count
 
 Callbacks = Callable[[Run], Sequence[Any]]  # those that watch the fit of a run
 

@@ -21,15 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
+from ordbm.data.csr import CSR
 from ordbm.errors import SettingsError
-from ordbm.inference.distribution import cell_points
-from ordbm.inference.evidence import Evidence
-from ordbm.machine import Array, Side
-from ordbm.neighbours import Links
-from ordbm.rows import Rows
-from ordbm.scoring import Codes
-
-Numbers = NDArray[np.float64]
+from ordbm.inference.conditioned import ConditionedMachine
+from ordbm.inference.distributions import cell_points
+from ordbm.model.machine import Side
+from ordbm.model.neighbours import Links
+from ordbm.runtime.arrays import Array, Codes, Numbers
 
 ENUMERATED = 20_000  # configurations; beyond, Gibbs
 GAUSSIAN_POINTS = np.arange(-9.0, 9.5, 0.75)  # around the mean-field mean, in deviations
@@ -98,7 +96,7 @@ class Question(NamedTuple):
 
 
 def joint_levels(
-    evidence: Evidence,
+    conditioned: ConditionedMachine,
     users: Codes,
     items: Codes,
     *,
@@ -120,8 +118,8 @@ def joint_levels(
         raise SettingsError(f"draws={draws}: need at least 1")
     if not pairs:
         return np.zeros((1, 0)), np.ones(1), True
-    question = _question(evidence, users, items)
-    if evidence.machine.features.is_gaussian:
+    question = _question(conditioned, users, items)
+    if conditioned.machine.features.is_gaussian:
         return _gaussian(question, edges, limit, draws, seed)
     if question.potential.shape[1] ** len(pairs) <= limit:
         config, weight = _enumerated(question)
@@ -130,7 +128,7 @@ def joint_levels(
 
 
 def mixed_levels(
-    members: Sequence[Evidence],
+    members: Sequence[ConditionedMachine],
     users: Codes,
     items: Codes,
     *,
@@ -142,10 +140,10 @@ def mixed_levels(
     """As `joint_levels` has it, of the even mixture of several machines; draws are shared out."""
     found = [
         joint_levels(
-            evidence, users, items, edges=edges, limit=limit,
+            conditioned, users, items, edges=edges, limit=limit,
             draws=-(-draws // len(members)), seed=seed + number,
         )
-        for number, evidence in enumerate(members)
+        for number, conditioned in enumerate(members)
     ]  # fmt: skip
     config, weight, exact = zip(*found, strict=True)
     if all(np.array_equal(config[0], other) for other in config[1:]):  # all levels enumerated
@@ -153,15 +151,15 @@ def mixed_levels(
     return np.concatenate(config), np.concatenate(weight) / len(members), all(exact)
 
 
-def _question(evidence: Evidence, users: Codes, items: Codes) -> Question:
-    machine = evidence.machine
+def _question(conditioned: ConditionedMachine, users: Codes, items: Codes) -> Question:
+    machine = conditioned.machine
     potential = np.tile(machine.level_bias.astype(np.float64), (len(users), 1))
     groups: list[_Group] = []
     linked: list[tuple[int, int, Numbers]] = []
     pair = machine.features.pair
     for side, ratings, inputs, rows, columns in (
-        (machine.user_side, evidence.ratings.by_user, evidence.user_input, users, items),
-        (machine.item_side, evidence.ratings.by_item, evidence.item_input, items, users),
+        (machine.user_side, conditioned.ratings.by_user, conditioned.user_input, users, items),
+        (machine.item_side, conditioned.ratings.by_item, conditioned.item_input, items, users),
     ):
         if side is not None:
             potential += _side_potential(side, ratings, rows, columns, pair)
@@ -170,7 +168,7 @@ def _question(evidence: Evidence, users: Codes, items: Codes) -> Question:
     return Question(potential, groups, linked)
 
 
-def _side_potential(side: Side, ratings: Rows, rows: Codes, columns: Codes, pair: Array) -> Numbers:
+def _side_potential(side: Side, ratings: CSR, rows: Codes, columns: Codes, pair: Array) -> Numbers:
     """Biases, and links with given ratings, (Q, S)."""
     asked = set(zip(rows.tolist(), columns.tolist(), strict=True))
     parameters = side.parameters
@@ -188,7 +186,7 @@ def _side_potential(side: Side, ratings: Rows, rows: Codes, columns: Codes, pair
     return potential
 
 
-def _groups(side: Side, ratings: Rows, inputs: Array, rows: Codes, columns: Codes) -> list[_Group]:
+def _groups(side: Side, ratings: CSR, inputs: Array, rows: Codes, columns: Codes) -> list[_Group]:
     d = side.n_hidden
     groups = []
     for row in np.unique(rows).tolist():
@@ -225,11 +223,11 @@ def _neighbours(links: Links, column: int) -> list[tuple[int, int]]:
     return list(zip(links.neighbour[part].tolist(), links.edge[part].tolist(), strict=True))
 
 
-def _amount(rows: Rows, position: int) -> float:
+def _amount(rows: CSR, position: int) -> float:
     return float(rows.value[position]) if rows.value.size else 1.0
 
 
-def _position(rows: Rows, row: int, column: int) -> int:
+def _position(rows: CSR, row: int, column: int) -> int:
     """Where a row rated a column, or -1."""
     if row < 0:
         return -1

@@ -62,7 +62,7 @@ def level_conditionals(
     column_entry = plan.column_entry[plan.first_column[block] : plan.first_column[block + 1]]
     entries = slice(plan.first_entry[block], plan.first_entry[block + 1])
     entry_position = plan.entry_position[entries]
-    entry_twin = plan.entry_twin[entries]
+    entry_in_transpose = plan.entry_in_transpose[entries]
     entry_row = plan.entry_row[entries]
     entry_level = plan.entry_level[entries]
     begin = column_entry[first_place]
@@ -79,7 +79,7 @@ def level_conditionals(
         count = tile_end - tile_begin
         even = count + count % 2
         position = entry_position[tile_begin:tile_end]
-        twin = entry_twin[tile_begin:tile_end]
+        in_transpose = entry_in_transpose[tile_begin:tile_end]
         row = entry_row[tile_begin:tile_end]
         level = entry_level[tile_begin:tile_end]
         tile_place = room.tile_place[:count]
@@ -92,7 +92,7 @@ def level_conditionals(
             if own_scores.shape[0]:
                 prefetch(own_scores, entry_position[q])
             if other_scores.shape[0]:
-                prefetch(other_scores, entry_twin[q])
+                prefetch(other_scores, entry_in_transpose[q])
         # Each stage is a loop of its own: the processor overlaps the ratings of a short loop.
         fill(product, one)
         t = 0
@@ -130,7 +130,7 @@ def level_conditionals(
         if own_scores.shape[0]:
             store_levels(scores, position, own_scores)
         if other_scores.shape[0]:
-            add_levels(twin, other_scores, scores)
+            add_levels(in_transpose, other_scores, scores)
         gap, total = level_residual(scores, bias, level)
         objective += gap - math.log(total)
         add_to_levels(scores, tile_place, scratch.bias_gradient)
@@ -187,7 +187,7 @@ def gaussian_conditionals(
             if own_scores.shape[0]:
                 own_scores[position, 0] = mean[0]
             if other_scores.shape[0]:
-                mean[0] += other_scores[plan.entry_twin[base + q], 0]
+                mean[0] += other_scores[plan.entry_in_transpose[base + q], 0]
             error = value - level_bias[0] - mean[0]
             objective -= 0.5 * error * error + _HALF_LOG_2PI
             scratch.bias_gradient[place, 0, 0] += error

@@ -31,14 +31,14 @@ def block_ends(order, start, block_rows, block_ratings):
 
 
 @njit(**BUILDER)
-def entries_by_column(block_of_row, place_of_row, first_entry, start, column, twin):
+def entries_by_column(block_of_row, place_of_row, first_entry, start, column, in_transpose):
     """(entry_row, entry_position, first_column, column, column_entry): a walk over the transpose.
 
     start, column and twin are the transposed ratings: for each column, its rows and positions.
     """
     n_blocks = first_entry.size - 1
-    entry_row = np.empty(twin.size, np.int32)
-    entry_position = np.empty(twin.size, twin.dtype)
+    entry_row = np.empty(in_transpose.size, np.int32)
+    entry_position = np.empty(in_transpose.size, in_transpose.dtype)
     fill = first_entry[:-1].copy()
     touched = np.zeros(n_blocks + 1, np.int64)
     last = np.full(n_blocks, -1, np.int64)
@@ -46,7 +46,7 @@ def entries_by_column(block_of_row, place_of_row, first_entry, start, column, tw
         for place in range(start[c], start[c + 1]):
             block = block_of_row[column[place]]
             entry_row[fill[block]] = place_of_row[column[place]]
-            entry_position[fill[block]] = twin[place]
+            entry_position[fill[block]] = in_transpose[place]
             fill[block] += 1
             if last[block] != c:
                 last[block] = c

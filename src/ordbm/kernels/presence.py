@@ -44,21 +44,21 @@ def log_odds(begin, end, users, start, column, gain, weight, bias, user_bias, ou
 
 
 @njit(**KERNEL)
-def raise_along(begin, end, chosen, first, step, rise, out):
-    """Adds to each value of the chosen rows of `out` what `rise` has there.
+def recalibrate(begin, end, chosen, first, step, recalibration, out):
+    """Adds to each value of the chosen rows of `out` what `recalibration` has there.
 
     That is given at first, first + step and so on, straight between these and the same beyond.
     """
     none = out.dtype.type(0)
-    last = out.dtype.type(len(rise) - 1)
+    last = out.dtype.type(len(recalibration) - 1)
     for place in range(begin, end):
         if chosen[place]:
             row = out[place]
             for i in range(len(row)):
                 where = min(max((row[i] - first) / step, none), last)
-                knot = min(int(where), len(rise) - 2)
-                row[i] += rise[knot] + (where - out.dtype.type(knot)) * (
-                    rise[knot + 1] - rise[knot]
+                knot = min(int(where), len(recalibration) - 2)
+                row[i] += recalibration[knot] + (where - out.dtype.type(knot)) * (
+                    recalibration[knot + 1] - recalibration[knot]
                 )
 
 

@@ -62,7 +62,7 @@ def sweep_ratings(
                 potential[s] += side.rating_bias[column, s]
         if other_scores.shape[0]:
             for s in range(potential.size):
-                potential[s] += other_scores[rows.twin[position], s]
+                potential[s] += other_scores[rows.in_transpose[position], s]
         if links.neighbour.size:
             add_link_scores(
                 column, where, first, last, first, level, value, links, side.link_weight,

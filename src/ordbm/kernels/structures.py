@@ -47,7 +47,7 @@ class Plan(NamedTuple):
     entry_row: NDArray[np.int32]  # (N,) the place of an entry's row in the block
     entry_level: NDArray[np.uint8]  # (N,) its level
     entry_position: NDArray[np.signedinteger]  # (N,) int32, or int64 from 2**31 ratings on
-    entry_twin: NDArray[np.signedinteger]  # (N,) its position on the other side
+    entry_in_transpose: NDArray[np.signedinteger]  # (N,) its position on the other side
     first_column: NDArray[np.int64]  # (blocks + 1,) into column, column_entry
     column: NDArray[np.int32]  # the columns that a block touches
     column_entry: NDArray[np.int32]  # the first entry of such a column in its block

@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ordbm.errors import RatingsError, SettingsError
-from ordbm.settings import check_count
-
-Numbers = NDArray[np.float64]
+from ordbm.runtime.arrays import Numbers
+from ordbm.runtime.checks import check_count
 
 RESAMPLES = 1000
 LEVEL = 0.95

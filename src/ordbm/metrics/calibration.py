@@ -9,14 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from ordbm.data.scale import RatingScale, Scale, finite_numbers
 from ordbm.errors import RatingsError, offending_rows
-from ordbm.inference.distribution import LevelDistribution, RatingDistribution
+from ordbm.inference.distributions import LevelDistribution, RatingDistribution
 from ordbm.metrics.checks import same_length, shares
-from ordbm.ratings import Scale
-from ordbm.scale import RatingScale, finite_numbers
-from ordbm.settings import check_count
-
-Numbers = NDArray[np.float64]
+from ordbm.runtime.arrays import Numbers
+from ordbm.runtime.checks import check_count
 
 BINS = 10
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)  # of a continuous scale, taken as normal: its thresholds

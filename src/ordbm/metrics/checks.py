@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ordbm.data.scale import finite_numbers
 from ordbm.errors import RatingsError, offending_rows
-from ordbm.inference.distribution import LevelDistribution, RatingDistribution
-from ordbm.scale import finite_numbers
-
-Numbers = NDArray[np.float64]
+from ordbm.inference.distributions import LevelDistribution, RatingDistribution
+from ordbm.runtime.arrays import Numbers
 
 SUM_TOLERANCE = 1e-4  # single precision over 255 levels stays well within
 
@@ -89,7 +88,11 @@ def check_prediction(predicted: object, n_pairs: int) -> RatingDistribution:
     else:
         positive(predicted.spread, "predicted deviations")
         finite_numbers(predicted.centre, "predicted means")
-        same_length(means=predicted.centre, deviations=predicted.spread, pairs=range(n_pairs))
+        same_length(
+            means=predicted.centre,
+            deviations=predicted.spread,
+            pairs=range(n_pairs),
+        )
     return predicted
 
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ordbm.data.scale import finite_numbers
 from ordbm.errors import RatingsError, SettingsError, offending_rows
 from ordbm.metrics.checks import gains as checked_gains
 from ordbm.metrics.checks import same_length
-from ordbm.scale import finite_numbers
-from ordbm.settings import check_count
-
-Numbers = NDArray[np.float64]
+from ordbm.runtime.arrays import Numbers
+from ordbm.runtime.checks import check_count
 
 HALF_LIFE = 5.0  # the paper's alpha
 

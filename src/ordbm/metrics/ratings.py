@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from ordbm.inference.distribution import LevelDistribution, RatingDistribution
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import finite_numbers
+from ordbm.inference.distributions import LevelDistribution, RatingDistribution
 from ordbm.metrics.checks import level_codes, positive, probabilities, same_length
-from ordbm.ratings import Ratings
-from ordbm.scale import finite_numbers
-
-Numbers = NDArray[np.float64]
+from ordbm.runtime.arrays import Numbers
 
 LEAST_PROBABILITY = 1e-300  # a level ruled out costs 690, not infinity
 

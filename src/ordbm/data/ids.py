@@ -1,0 +1,224 @@
+"""Ids of any hashable kind, converted once, at the edge, into 0..n-1."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count, repeat
+from typing import Any, TypeGuard
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from ordbm.errors import RatingsError, offending_rows
+from ordbm.runtime.arrays import Codes
+
+Column = list[Any] | NDArray[Any]
+
+NEVER_MISSING = {int, str, bytes, tuple, bool}
+
+
+def plain_column(values: Any, name: str = "ids") -> Column:
+    """`values` as a 1-D NumPy array if they come from one or from a frame, otherwise as a list.
+
+    A list is left alone: NumPy would turn large integers into floats and strip NULs from strings.
+    """
+    if isinstance(values, (str, bytes)):
+        raise RatingsError(f"{name}: got one string, need a sequence; wrap it in a list")
+    if isinstance(values, list):
+        return values
+    values = nw.from_native(values, series_only=True, allow_series=True, pass_through=True)
+    if isinstance(values, nw.Series):
+        values = values.to_numpy()
+    elif isinstance(values, np.ma.MaskedArray):
+        mask, values = np.ma.getmaskarray(values), values.data.astype(object)
+        values[mask] = None
+    elif not hasattr(values, "__array__"):
+        try:
+            return list(values)
+        except TypeError:
+            kind = type(values).__name__
+            raise RatingsError(f"{name}: need a sequence, got {kind}") from None
+    array = np.asarray(values)
+    if array.ndim == 0:
+        raise RatingsError(f"{name}: need a sequence, got one value ({array}); wrap it in a list")
+    if array.ndim != 1:
+        raise RatingsError(f"{name}: need one dimension, got an array of shape {array.shape}")
+    return array
+
+
+@dataclass(frozen=True)
+class IdMap:
+    """A frozen one-to-one map between ids and the codes 0..n-1.
+
+    Ids are equal when Python says so: `5`, `np.int64(5)` and `5.0` are one id, `5` and `"5"` two.
+    """
+
+    ids: tuple[Hashable, ...]
+
+    @classmethod
+    def of(cls, ids: Any, name: str = "ids") -> tuple[IdMap, Codes]:
+        """The map of all distinct `ids`, in order of first appearance, and the code of each."""
+        column = plain_column(ids, name)
+        if _is_integer_array(column) and len(column):
+            distinct, codes = _factorised_integers(column.astype(np.int64, copy=False))
+            return cls(tuple(distinct.tolist())), codes
+        values = _python_values(column)
+        return _factorised(values, name)
+
+    def codes(self, ids: Any, name: str = "ids") -> Codes:
+        """The code of each of `ids`, -1 for the unknown and the missing."""
+        column = plain_column(ids, name)
+        if _is_integer_array(column) and len(column) > len(self) and self._sorted_integers:
+            return _positions(column.astype(np.int64, copy=False), *self._sorted_integers)
+        values = _python_values(column)
+        table = self._table
+        try:
+            return np.fromiter(map(table.get, values, repeat(-1)), np.int32, len(values))
+        except TypeError:
+            raise _unhashable(values, name) from None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self.ids)
+
+    def __getitem__(self, code: int) -> Hashable:
+        return self.ids[code]
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._table
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.ids[:3]))
+        return f"IdMap({len(self):,} ids: {shown}{', ...' if len(self) > 3 else ''})"
+
+    @cached_property
+    def _table(self) -> dict[Hashable, int]:
+        table = dict(zip(self.ids, range(len(self)), strict=True))
+        if len(table) < len(self):
+            raise RatingsError("ids of an IdMap must be distinct; make one with IdMap.of(ids)")
+        return table
+
+    @cached_property
+    def _sorted_integers(self) -> tuple[NDArray[np.int64], Codes] | None:
+        """All ids in increasing order and their codes, if they are all 64-bit integers."""
+        if not self.ids or any(type(value) is not int for value in self.ids):
+            return None
+        try:
+            integers = np.array(self.ids, np.int64)
+        except OverflowError:
+            return None
+        order = np.argsort(integers).astype(np.int32)
+        return integers[order], order
+
+
+def _is_integer_array(column: Column) -> TypeGuard[NDArray[Any]]:
+    """Whether every value fits 64 signed bits, by type."""
+    return isinstance(column, np.ndarray) and (
+        column.dtype.kind == "i" or (column.dtype.kind == "u" and column.dtype.itemsize < 8)
+    )
+
+
+def _python_values(column: Column) -> list[Any]:
+    """`column` as a list of Python values; dates and durations stay NumPy scalars (no loss)."""
+    if isinstance(column, list):
+        return column
+    if column.dtype.kind in "mM":
+        return list(column)
+    values: list[Any] = column.tolist()
+    return values
+
+
+def _python_value(value: Any) -> Hashable:
+    if isinstance(value, np.generic) and value.dtype.kind not in "mM":
+        item: Hashable = value.item()
+        return item
+    plain: Hashable = value
+    return plain
+
+
+def _factorised(values: list[Any], name: str) -> tuple[IdMap, Codes]:
+    """The map of the distinct `values` by first appearance, and the code of each."""
+    table: defaultdict[Any, int] = defaultdict(count().__next__)
+    try:
+        codes = np.fromiter(map(table.__getitem__, values), np.int32, len(values))
+    except TypeError:
+        raise _unhashable(values, name) from None
+    if set(map(type, table)) <= NEVER_MISSING:
+        return IdMap(tuple(table)), codes
+    if any(map(_is_missing, table)):
+        bad = [row for row, value in enumerate(values) if _is_missing(value)]
+        raise RatingsError(
+            f"{name} must not be missing: {offending_rows(bad, id=values)}; "
+            "drop these rows or give them an id"
+        )
+    return IdMap(tuple(map(_python_value, table))), codes
+
+
+def _unhashable(values: list[Any], name: str) -> RatingsError:
+    bad = [row for row, value in enumerate(values) if not _is_hashable(value)]
+    return RatingsError(
+        f"{name} must be hashable: {offending_rows(bad, id=values)}; "
+        "turn them into numbers, strings or tuples"
+    )
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_missing(value: Any) -> bool:
+    """None, NaN, NaT, or a value that does not say whether it equals itself (`pandas.NA`)."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)  # noqa: PLR0124
+    except (TypeError, ValueError, ArithmeticError):
+        return True
+
+
+def _factorised_integers(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], Codes]:
+    """Distinct integers by first appearance, and each value's rank among them."""
+    low = int(values.min())
+    span = int(values.max()) - low + 1
+    if span > 4 * len(values) + 1024:
+        return _factorised_by_sorting(values)
+    offset = values - low
+    first = np.full(span, len(values), np.int64)
+    # The last of repeated assignments stays, so going backwards leaves first appearances.
+    first[offset[::-1]] = np.arange(len(values) - 1, -1, -1)
+    distinct = np.flatnonzero(first < len(values))
+    distinct = distinct[np.argsort(first[distinct])]
+    rank = np.empty(span, np.int32)
+    rank[distinct] = np.arange(len(distinct), dtype=np.int32)
+    return distinct + low, rank[offset]
+
+
+def _factorised_by_sorting(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], Codes]:
+    order = np.argsort(values)
+    ordered = values[order]
+    begins = np.ones(len(values), bool)  # whether a run of equal values begins here
+    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+    first = np.minimum.reduceat(order, np.flatnonzero(begins))
+    by_first = np.argsort(first)
+    rank = np.empty(len(first), np.int32)
+    rank[by_first] = np.arange(len(first), dtype=np.int32)
+    codes = np.empty(len(values), np.int32)
+    codes[order] = np.repeat(rank, np.diff(np.flatnonzero(begins), append=len(values)))
+    return values[first[by_first]], codes
+
+
+def _positions(values: NDArray[np.int64], ordered: NDArray[np.int64], codes: Codes) -> Codes:
+    """The code of each value, found by bisection among the `ordered` ids; -1 if not there."""
+    place = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+    found: Codes = np.where(ordered[place] == values, codes[place], np.int32(-1))
+    return found

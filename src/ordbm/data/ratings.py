@@ -1,0 +1,299 @@
+"""Ratings: who gave what to which item, kept by user and by item."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, get_args
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from ordbm.data.csr import CSR, stable_order, starts, with_transpose
+from ordbm.data.frames import Backend, frame_of
+from ordbm.data.ids import Column, IdMap, plain_column
+from ordbm.data.scale import ContinuousScale, Levels, RatingScale, Scale, Values, finite_numbers
+from ordbm.errors import RatingsError, offending_rows
+from ordbm.runtime.arrays import Codes
+
+ScaleLike = Scale | Literal["continuous"] | Iterable[float] | Iterable[str] | None
+Duplicates = Literal["last", "mean", "error"]
+
+# As they are once case, spaces and signs are gone: `user_id`, `userId` and `User-ID` are `userid`.
+USUAL = {
+    "user": "user userid uid userno customer customerid reviewer reviewerid member memberid rater "
+    "raterid person personid username",
+    "item": "item itemid iid itemno movie movieid film filmid product productid asin book bookid "
+    "isbn business businessid song songid track trackid artist artistid game gameid joke jokeid "
+    "recipe recipeid article articleid anime animeid",
+    "rating": "rating ratings star stars score scores overall grade bookrating userrating "
+    "reviewscore reviewrating",
+}
+
+
+class Ratings:
+    """Ratings of items by users on one scale, in compressed rows by user and by item.
+
+    `scale` is found from the values unless given: levels from lowest to highest (numbers or
+    labels), a `RatingScale`, a `ContinuousScale`, or `"continuous"`. Of a (user, item) pair given
+    more than once the last rating stays (`duplicates="last"`), or the mean of all (`"mean"`: the
+    nearest level, the higher of two), or it is an error (`"error"`).
+    """
+
+    users: IdMap
+    items: IdMap
+    scale: Scale
+    by_user: CSR
+    by_item: CSR
+    n_duplicates: int
+
+    def __init__(
+        self,
+        users: Any,
+        items: Any,
+        values: Any,
+        scale: ScaleLike = None,
+        duplicates: Duplicates = "last",
+    ) -> None:
+        user_column = plain_column(users, "users")
+        item_column = plain_column(items, "items")
+        rating_column = plain_column(values, "ratings")
+        lengths = (len(user_column), len(item_column), len(rating_column))
+        if len(set(lengths)) > 1:
+            raise RatingsError(_unequal(*lengths))
+        if not lengths[0]:
+            raise RatingsError("no ratings: need at least one (user, item, rating)")
+        if duplicates not in get_args(Duplicates):
+            raise RatingsError(f"duplicates must be 'last', 'mean' or 'error', not {duplicates!r}")
+        beside: dict[str, Any] = {"user": user_column, "item": item_column}
+        self.users, user_codes = IdMap.of(user_column, "users")
+        self.items, item_codes = IdMap.of(item_column, "items")
+        self.scale = _scale_for(rating_column, scale, beside)
+        level, value = _measured(rating_column, self.scale, beside)
+        order = stable_order(item_codes, self.n_items)
+        order = order[stable_order(user_codes[order], self.n_users)]
+        user_codes, item_codes = user_codes[order], item_codes[order]
+        repeats = np.zeros(len(order), bool)  # the same pair as the position before
+        np.logical_and(
+            user_codes[1:] == user_codes[:-1], item_codes[1:] == item_codes[:-1], out=repeats[1:]
+        )
+        self.n_duplicates = int(np.count_nonzero(repeats))
+        if self.n_duplicates and duplicates == "error":
+            raise RatingsError(_repeated(order, repeats, beside))
+        level, value = level[order], value[order] if len(value) else value
+        if self.n_duplicates:
+            if duplicates == "mean":
+                level, value = _pair_means(level, value, repeats, self.scale)
+            last = ~np.append(repeats[1:], False)
+            user_codes, item_codes, level = user_codes[last], item_codes[last], level[last]
+            value = value[last] if len(value) else value
+        rows = CSR(starts(user_codes, self.n_users), item_codes, level, value, order[:0])
+        self.by_user, self.by_item = with_transpose(rows, self.n_items)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        user: str = "user",
+        item: str = "item",
+        rating: str = "rating",
+        scale: ScaleLike = None,
+        duplicates: Duplicates = "last",
+    ) -> Ratings:
+        """Ratings from three columns of a pandas, polars or Arrow frame.
+
+        Where there is no column `user`, `item` or `rating`, one with a usual name (`userId`,
+        `movie_id`, `stars`...) is taken. An ordered categorical rating column brings its own
+        labelled scale.
+        """
+        try:
+            table = nw.from_native(frame)
+        except TypeError:
+            raise RatingsError(
+                f"need a pandas, polars or Arrow frame, got {type(frame).__name__}; give columns "
+                "of another kind to Ratings(users, items, values)"
+            ) from None
+        if isinstance(table, nw.LazyFrame):
+            table = table.collect()
+        user, item, rating = _usual_columns(table.columns, user, item, rating)
+        missing = [name for name in (user, item, rating) if name not in table.columns]
+        if missing:
+            raise RatingsError(
+                f"no column {', '.join(map(repr, missing))}; the columns are "
+                f"{', '.join(map(repr, table.columns))}: say which to use with user=, item=, "
+                "rating="
+            )
+        dtype = table[rating].dtype
+        if scale is None and isinstance(dtype, nw.Enum):
+            scale = list(dtype.categories)
+        return cls(table[user], table[item], table[rating], scale, duplicates)
+
+    @classmethod
+    def of_rows(cls, users: IdMap, items: IdMap, scale: Scale, by_user: CSR) -> Ratings:
+        """Ratings from ids already mapped and rows already sorted; the transpose is made anew."""
+        made = object.__new__(cls)
+        made.users, made.items, made.scale, made.n_duplicates = users, items, scale, 0
+        made.by_user, made.by_item = with_transpose(by_user, len(items))
+        return made
+
+    @property
+    def n_users(self) -> int:
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.items)
+
+    def __len__(self) -> int:
+        return len(self.by_user.column)
+
+    @property
+    def is_continuous(self) -> bool:
+        return self.scale.is_continuous
+
+    @property
+    def user_codes(self) -> Codes:
+        """The user of each rating, by user; (N,) like the three that follow."""
+        return self.by_user.row
+
+    @property
+    def item_codes(self) -> Codes:
+        return self.by_user.column
+
+    @property
+    def levels(self) -> Levels:
+        return self.by_user.level
+
+    @property
+    def values(self) -> Values:
+        """The number of each rating on the scale."""
+        if isinstance(self.scale, ContinuousScale):
+            return np.asarray(self.by_user.value, np.float64)
+        return self.scale.values[self.by_user.level]
+
+    def select(self, positions: Any) -> Ratings:
+        """Only the ratings at `positions` (of the by-user order; or a mask), ids and scale kept."""
+        chosen = np.asarray(positions)
+        if chosen.dtype != bool:
+            keep = np.zeros(len(self), bool)
+            keep[chosen.astype(np.int64)] = True
+            if np.count_nonzero(keep) < len(chosen):
+                raise RatingsError("positions to select must be distinct")
+        elif len(chosen) == len(self):
+            keep = chosen
+        else:
+            raise RatingsError(f"a mask needs one value per rating: {len(chosen)}, not {len(self)}")
+        rows = self.by_user
+        kept_before = np.zeros(len(self) + 1, np.int64)
+        np.cumsum(keep, out=kept_before[1:])
+        kept = CSR(
+            start=kept_before[rows.start],
+            column=rows.column[keep],
+            level=rows.level[keep],
+            value=rows.value[keep] if len(rows.value) else rows.value,
+            in_transpose=rows.in_transpose[:0],
+        )
+        return Ratings.of_rows(self.users, self.items, self.scale, kept)
+
+    def to_frame(self, backend: Backend | None = None) -> Any:
+        """A frame of columns user, item, rating (labels where the scale has them), by user.
+
+        `backend` is "pandas", "polars" or "pyarrow", or None for the first of them installed. Ids
+        of several kinds become text in the latter two.
+        """
+        labels = getattr(self.scale, "labels", None)
+        ratings = [labels[level] for level in self.levels] if labels else self.values
+        columns = {
+            "user": [self.users[code] for code in self.user_codes],
+            "item": [self.items[code] for code in self.item_codes],
+            "rating": ratings,
+        }
+        return frame_of(columns, backend)
+
+    def __repr__(self) -> str:
+        pairs = self.n_users * self.n_items
+        density = f"{100 * len(self) / pairs:.3g} % of all pairs" if pairs else "no pairs"
+        repeated = f"; {self.n_duplicates:,} duplicates merged" if self.n_duplicates else ""
+        return (
+            f"Ratings({len(self):,} by {self.n_users:,} users of {self.n_items:,} items, "
+            f"{density}; {self.scale}{repeated})"
+        )
+
+
+def is_usual(name: str, role: str) -> bool:
+    """Whether columns of users, items or ratings (`role`) often have this name."""
+    return re.sub(r"[^a-z0-9]", "", name.lower()) in USUAL[role].split()
+
+
+def _usual_columns(columns: Sequence[Any], *names: str) -> list[str]:
+    """The names of user, item and rating; a default that is no column, as the usual name found."""
+    found = []
+    for role, name in zip(USUAL, names, strict=True):
+        free = [other for other in columns if isinstance(other, str) and other not in names]
+        usual = [other for other in free if is_usual(other, role)]
+        if name != role or name in columns:
+            found.append(name)
+        elif len(usual) > 1:
+            raise RatingsError(
+                f"columns {', '.join(map(repr, usual))} could all be the {role}: say which to use "
+                f"with {role}="
+            )
+        else:
+            found.append(usual[0] if usual else name)
+    return found
+
+
+def _scale_for(column: Column, scale: ScaleLike, beside: dict[str, Any]) -> Scale:
+    """The scale as given, or the one found in the ratings."""
+    if isinstance(scale, (RatingScale, ContinuousScale)):
+        return scale
+    if isinstance(scale, str):
+        if scale != "continuous":
+            raise RatingsError(f"scale must be levels or 'continuous', not {scale!r}")
+        return ContinuousScale.of(finite_numbers(column, **beside))
+    if scale is not None:
+        if not isinstance(scale, Iterable):
+            raise RatingsError(
+                f"scale={scale!r}: need all levels from lowest to highest, as in "
+                "scale=[1, 2, 3, 4, 5], or 'continuous'"
+            )
+        return RatingScale(scale)
+    finite_numbers(column, **beside)
+    return RatingScale.infer(column)
+
+
+def _measured(column: Column, scale: Scale, beside: dict[str, Any]) -> tuple[Levels, NDArray[Any]]:
+    """The level and the value of each rating, the latter only on a continuous scale."""
+    if isinstance(scale, RatingScale):
+        return scale.codes(column, **beside), np.empty(0, np.float32)
+    value = finite_numbers(column, **beside)
+    return np.zeros(len(value), np.uint8), value
+
+
+def _pair_means(
+    level: Levels, value: NDArray[Any], repeats: NDArray[np.bool_], scale: Scale
+) -> tuple[Levels, NDArray[Any]]:
+    """Each rating replaced by the mean over its (user, item) pair."""
+    pair = np.cumsum(~repeats) - 1
+    numbers = scale.values[level] if isinstance(scale, RatingScale) else value
+    mean = (np.bincount(pair, numbers) / np.bincount(pair))[pair]
+    if isinstance(scale, RatingScale):
+        return scale.nearest(mean), value
+    return level, mean
+
+
+def _repeated(order: NDArray[Any], repeats: NDArray[np.bool_], beside: dict[str, Any]) -> str:
+    rows = np.sort(order[repeats])
+    return (
+        f"pairs rated more than once, again in {offending_rows(rows, **beside)}; drop them, or "
+        "choose duplicates='last' or 'mean'"
+    )
+
+
+def _unequal(n_users: int, n_items: int, n_ratings: int) -> str:
+    shortest = min(n_users, n_items, n_ratings)
+    return (
+        f"lengths differ: {n_users:,} users, {n_items:,} items, {n_ratings:,} ratings; from row "
+        f"{shortest} on some are missing: give one of each per row"
+    )

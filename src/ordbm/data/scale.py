@@ -1,0 +1,335 @@
+"""The scale a rating lives on: ordered levels, or the real line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordbm.data.ids import Column, plain_column
+from ordbm.errors import RatingsError, offending_rows
+from ordbm.runtime.arrays import Numbers
+
+MOST_INFERRED_LEVELS = 100
+MOST_LEVELS = 255  # a level is a uint8, and one code is left for "absent"
+LARGEST = 1e150  # sums of squares of larger numbers would overflow
+TINY = 1e-290  # levels no further apart have no middle
+DIFFERENT = 1e-6  # numbers further apart than this, also relative to their size, are never one
+SAME = 1e-12  # relative: numbers no further apart are one, as 0.1 + 0.2 and 0.3
+ROUNDING = 1e-6  # relative: ratings stored as float32 still find their level
+
+Levels = NDArray[np.uint8]
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ContinuousScale:
+    """Ratings are real numbers, with this mean and standard deviation."""
+
+    mean: float
+    deviation: float
+
+    @classmethod
+    def of(cls, values: Any) -> ContinuousScale:
+        """The mean and deviation found in `values`; a deviation of zero becomes one."""
+        numbers = finite_numbers(values)
+        return cls(float(numbers.mean()), float(numbers.std()) or 1.0)
+
+    @property
+    def is_continuous(self) -> bool:
+        return True
+
+    def __str__(self) -> str:
+        return f"continuous, mean {self.mean:.4g}, deviation {self.deviation:.4g}"
+
+
+class RatingScale:
+    """Ordered levels 0..n-1, each with a number (`values`) and perhaps a label (`labels`).
+
+    `RatingScale([0.5, 1, 2, 5])` takes numbers, in any order and with any gaps;
+    `RatingScale(["poor", "fair", "good"])` takes labels from lowest to highest, numbered 1..n.
+    """
+
+    values: Values
+    labels: tuple[str, ...] | None
+    edges: Values | None
+
+    def __init__(self, levels: Iterable[float] | Iterable[str]) -> None:
+        given = list(plain_column(levels, "levels"))
+        if given and all(isinstance(level, str) for level in given):
+            self._set(np.arange(1.0, len(given) + 1), labels=tuple(str(level) for level in given))
+        else:
+            self._set(np.sort(finite_numbers(given, "levels")))
+
+    @classmethod
+    def infer(cls, values: Any) -> RatingScale | ContinuousScale:
+        """The levels found in `values`, gaps in a regular grid filled; continuous if over 100."""
+        numbers = finite_numbers(values)
+        if _is_boolean(values):
+            return cls([0, 1])
+        found = _distinct(numbers)
+        if len(found) > MOST_INFERRED_LEVELS:
+            return ContinuousScale.of(numbers)
+        grid = _regular_grid(found)
+        return cls(found if grid is None or len(grid) > MOST_INFERRED_LEVELS else grid)
+
+    @classmethod
+    def bins(cls, edges: Iterable[float]) -> RatingScale:
+        """Continuous ratings gathered in bins [edges[b], edges[b + 1]), the last one closed.
+
+        The number of a level is the middle of its bin.
+        """
+        found = finite_numbers(edges, "edges")
+        if len(found) < 2 or not np.all(np.diff(found) > 0):
+            raise RatingsError("bin edges must be at least two and strictly increasing")
+        scale = cls.__new__(cls)
+        scale._set((found[:-1] + found[1:]) / 2, edges=found)
+        return scale
+
+    def _set(
+        self, values: Values, labels: tuple[str, ...] | None = None, edges: Values | None = None
+    ) -> None:
+        if not 1 <= len(values) <= MOST_LEVELS:
+            raise RatingsError(
+                f"a scale has 1 to {MOST_LEVELS} levels, got {len(values)}; for more, use "
+                "RatingScale.bins(edges) or a continuous scale"
+            )
+        repeated = len(set(labels)) < len(labels) if labels else np.any(np.diff(values) <= TINY)
+        if repeated:
+            raise RatingsError(
+                f"the levels of a scale must be distinct, got {listed(labels or values)}; leave "
+                "out those that repeat"
+            )
+        values.flags.writeable = False
+        self.values, self.labels, self.edges = values, labels, edges
+
+    @property
+    def is_continuous(self) -> bool:
+        return False
+
+    @property
+    def n_levels(self) -> int:
+        return len(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, RatingScale)
+            and np.array_equal(self.values, other.values)
+            and self.labels == other.labels
+            and _same(self.edges, other.edges)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.values.tobytes(), self.labels))
+
+    def __str__(self) -> str:
+        if self.labels:
+            return f"{len(self)} levels: {' < '.join(self.labels)}"
+        if self.edges is not None:
+            return f"{len(self)} bins with edges {listed(self.edges)}"
+        return f"{len(self)} level{'s' * (len(self) > 1)}: {listed(self.values)}"
+
+    def __repr__(self) -> str:
+        if self.edges is not None:
+            return f"RatingScale.bins([{listed(self.edges, len(self.edges))}])"
+        levels = map(repr, self.labels) if self.labels else self.values
+        return f"RatingScale([{listed(levels, len(self))}])"
+
+    def codes(self, values: Any, **beside: Any) -> Levels:
+        """The level of each rating, as uint8; a rating off the scale is an error naming its row.
+
+        `beside` are further columns (`user=...`, `item=...`) to show in that message.
+        """
+        column = plain_column(values, "ratings")
+        codes = self._found(column, beside)
+        if len(codes) and codes.min() < 0:
+            rows = offending_rows(codes < 0, **beside, rating=column)
+            raise RatingsError(
+                f"ratings off the scale ({self}): {rows}; correct or drop these ratings, or give "
+                "a scale that has them (scale=[...])"
+            )
+        return codes.astype(np.uint8)
+
+    def nearest(self, numbers: Values) -> Levels:
+        """The level whose number is nearest to each of `numbers`; from halfway on, the higher."""
+        middles = (self.values[:-1] + self.values[1:]) / 2
+        slack = min(1e-9 * _magnitude(self.values), ROUNDING * self._closest)
+        return np.searchsorted(middles, numbers + slack, side="right").astype(np.uint8)
+
+    def _found(self, column: Column, beside: dict[str, Any]) -> NDArray[np.int16]:
+        """The level of each rating, -1 for those off the scale."""
+        if self.labels is not None:
+            return self._found_labels(column)
+        numbers = finite_numbers(column, "ratings", **beside)
+        if self.edges is not None:
+            bin_of = np.searchsorted(self.edges[1:-1], numbers, side="right")
+            inside = (numbers >= self.edges[0]) & (numbers <= self.edges[-1])
+            return np.where(inside, bin_of, -1).astype(np.int16)
+        place = self.nearest(numbers)
+        inside = np.abs(self.values[place] - numbers) <= self._tolerance
+        return np.where(inside, place, np.int16(-1))
+
+    def _found_labels(self, column: Column) -> NDArray[np.int16]:
+        assert self.labels is not None
+        level_of = {label: level for level, label in enumerate(self.labels)}
+        labels = column if isinstance(column, list) else column.tolist()
+        return np.fromiter(
+            (level_of.get(label, -1) if isinstance(label, str) else -1 for label in labels),
+            np.int16,
+            len(labels),
+        )
+
+    @property
+    def _tolerance(self) -> float:
+        return min(ROUNDING * _magnitude(self.values), self._closest / 4)
+
+    @property
+    def _closest(self) -> float:
+        """The distance of the two closest levels."""
+        return float(np.diff(self.values).min(initial=np.inf))
+
+
+Scale = RatingScale | ContinuousScale
+
+
+def finite_numbers(values: Any, name: str = "ratings", **beside: Any) -> Values:
+    """`values` as float64, or an error naming the rows that are text, missing or too large."""
+    column = plain_column(values, name)
+    if not len(column):
+        raise RatingsError(f"no {name}: need at least one")
+    numbers = _as_float(column)
+    if numbers is None:
+        raise RatingsError(_not_numbers(column, name, beside))
+    cells = {**beside, _singular(name): column}
+    bad = ~np.isfinite(numbers)
+    if bad.any():
+        raise RatingsError(
+            f"{name} must be finite numbers: {offending_rows(bad, **cells)}; correct or drop "
+            "these rows"
+        )
+    large = np.abs(numbers) > LARGEST
+    if large.any():
+        raise RatingsError(
+            f"{name} beyond {LARGEST:g} are too large, their deviation would overflow: "
+            f"{offending_rows(large, **cells)}; correct these rows, or divide all {name} by one "
+            "number"
+        )
+    return numbers
+
+
+def listed(values: Iterable[Any], limit: int = 12) -> str:
+    """`1, 2, 3, ..., 100`: values in words, the middle left out when there are many."""
+    texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
+    if len(texts) > limit:
+        texts = [*texts[: limit - 1], "...", texts[-1]]
+    return ", ".join(texts)
+
+
+def _as_float(column: Column) -> Values | None:
+    """`column` as float64 with NaN for None; None if something in it is not a real number."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
+        return column.astype(np.float64)
+    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
+        return None
+    numbers = np.empty(len(column))
+    try:
+        for row, value in enumerate(column):
+            numbers[row] = np.nan if value is None else _number(value)
+    except (TypeError, ValueError):
+        return None
+    except OverflowError:
+        numbers[row:] = np.inf
+    return numbers
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, (str, bytes)):
+        raise TypeError
+    return float(value)
+
+
+def _not_numbers(column: Column, name: str, beside: dict[str, Any]) -> str:
+    bad = [row for row in range(len(column)) if _as_float([column[row]]) is None]
+    where = offending_rows(bad, **beside, **{_singular(name): column})
+    if not all(isinstance(column[row], str) for row in bad):
+        return f"{name} must be real numbers: {where}; correct or drop these rows"
+    if all(_reads_as_number(column[row]) for row in bad):
+        return f"{name} are text, not numbers: {where}; convert them with float() first"
+    if name != "ratings":
+        return f"{name} are text, not numbers: {where}; give numbers only"
+    return (
+        f"{name} are text, not numbers: {where}; if they are labels, give them from lowest to "
+        'highest, as in scale=["poor", "fair", "good"]'
+    )
+
+
+def _singular(name: str) -> str:
+    return name.removesuffix("s")
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_boolean(values: Any) -> bool:
+    column = plain_column(values)
+    if isinstance(column, np.ndarray) and column.dtype != object:
+        return column.dtype == bool
+    return all(isinstance(value, (bool, np.bool_)) for value in column)
+
+
+def _distinct(numbers: Values) -> Values:
+    """The distinct numbers in increasing order, those apart by rounding alone taken as one."""
+    found = np.unique(numbers)
+    apart = np.diff(found, prepend=-np.inf) > SAME * _magnitude(found)
+    merged = np.flatnonzero(~apart)
+    gap = found[merged] - found[merged - 1]
+    lost = merged[(gap > DIFFERENT) & (gap > DIFFERENT * np.abs(found[merged]))]
+    if len(lost):
+        few = listed([float(found[lost[0] - 1]), float(found[lost[0]])])
+        raise RatingsError(
+            f"ratings {few} cannot be told apart beside one of {_magnitude(found):g}: correct or "
+            "drop what is too large, or give the scale (scale=[...])"
+        )
+    distinct: Values = found[apart]
+    return distinct
+
+
+def _regular_grid(found: Values) -> Values | None:
+    """The evenly spaced numbers that `found` is more than half of, or None."""
+    if len(found) < 3:
+        return None
+    step = float(np.diff(found).min())
+    steps = (found - found[0]) / step
+    n_points = round(float(steps[-1])) + 1
+    off_grid = np.abs(steps - np.round(steps)).max() > ROUNDING * n_points
+    if off_grid or len(found) <= n_points / 2:
+        return None
+    grid: Values = found[0] + np.arange(n_points) * (found[-1] - found[0]) / (n_points - 1)
+    grid[np.round(steps).astype(int)] = found
+    return grid
+
+
+def _magnitude(values: Values) -> float:
+    return float(np.abs(values).max()) or 1.0
+
+
+def _same(left: Values | None, right: Values | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return np.array_equal(left, right)
+
+
+def level_values(scale: Scale) -> Numbers | None:
+    """The number of each level; None on a continuous scale."""
+    return scale.values if isinstance(scale, RatingScale) else None

@@ -1,0 +1,100 @@
+"""Ratings split into a part to learn from and a part to test on, at random from a stated seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordbm.data.ratings import Ratings
+from ordbm.errors import RatingsError, SettingsError
+from ordbm.runtime.arrays import Codes
+from ordbm.runtime.checks import check_count
+
+
+def hold_out(
+    ratings: Ratings,
+    fraction: float = 0.2,
+    seed: int = 0,
+    by: Literal["user", "item", "rating"] = "user",
+) -> tuple[Ratings, Ratings]:
+    """(train, test): of each user's n ratings, round(fraction · n) go to test (halves to even).
+
+    `by="item"` does the same for each item, `by="rating"` for all ratings at once.
+    """
+    _check_ratings(ratings)
+    share: Any = fraction
+    if not isinstance(share, Real) or not 0 <= float(share) <= 1:
+        raise SettingsError(f"fraction must be a number between 0 and 1, not {fraction!r}")
+    owner = _owners(ratings, by)
+    n_test = np.round(fraction * np.bincount(owner)).astype(np.int64)
+    return _parts(ratings, _random_rank(owner, seed) < n_test[owner])
+
+
+def given_n(ratings: Ratings, n: int, seed: int = 0) -> tuple[Ratings, Ratings]:
+    """(train, test): n of each user's ratings (all, if there are fewer) stay in train."""
+    _check_ratings(ratings)
+    check_count("n", n)
+    return _parts(ratings, _random_rank(ratings.user_codes, seed) >= n)
+
+
+def k_fold(ratings: Ratings, folds: int = 5, seed: int = 0) -> Iterator[tuple[Ratings, Ratings]]:
+    """Each (train, test) of `folds`: every rating is in one test part, every user spread evenly.
+
+    The folds differ in size by one rating at most.
+    """
+    _check_ratings(ratings)
+    check_count("folds", folds, least=2)
+    check_count("seed", seed)
+    if folds > len(ratings):
+        raise SettingsError(
+            f"folds={folds} is more than there are ratings ({len(ratings):,}), and each fold "
+            "needs one: use fewer folds"
+        )
+    owner = ratings.user_codes
+    random = np.random.default_rng([seed, 1])
+    # Ratings are dealt round the folds, user after user in a random order: each begins where the
+    # one before ended, so that no fold is empty.
+    order = random.permutation(ratings.n_users)
+    dealt = np.bincount(owner, minlength=ratings.n_users)[order]
+    first = np.empty(ratings.n_users, np.int64)
+    first[order] = np.cumsum(dealt) - dealt
+    fold = (_random_rank(owner, seed) + first[owner]) % folds
+    return (_parts(ratings, fold == test) for test in range(folds))
+
+
+def _check_ratings(ratings: Any) -> None:
+    if not isinstance(ratings, Ratings):
+        raise RatingsError(
+            f"need Ratings to split, got {type(ratings).__name__}: make them with "
+            "Ratings.from_frame(frame) or Ratings(users, items, values)"
+        )
+
+
+def _parts(ratings: Ratings, is_test: NDArray[np.bool_]) -> tuple[Ratings, Ratings]:
+    return ratings.select(~is_test), ratings.select(is_test)
+
+
+def _owners(ratings: Ratings, by: str) -> Codes:
+    if by == "user":
+        return ratings.user_codes
+    if by == "item":
+        return ratings.item_codes
+    if by == "rating":
+        return np.zeros(len(ratings), np.int32)
+    raise SettingsError(f"by must be 'user', 'item' or 'rating', not {by!r}")
+
+
+def _random_rank(owner: Codes, seed: int) -> NDArray[np.int64]:
+    """The place of each rating among its owner's in a random order."""
+    check_count("seed", seed)
+    draw = np.random.default_rng(seed).random(len(owner))
+    order = np.lexsort((draw, owner))
+    count = np.bincount(owner)
+    begin = np.cumsum(count) - count
+    rank = np.empty(len(owner), np.int64)
+    rank[order] = np.arange(len(owner)) - begin[owner[order]]
+    return rank

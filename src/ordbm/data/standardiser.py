@@ -1,0 +1,60 @@
+"""Ratings as a machine reads them: levels, or standardised values for a Gaussian machine."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ordbm.data.csr import CSR, CSRPair
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import RatingScale
+
+SHRINKAGE = 10.0  # ratings' worth of the overall mean added to a user's or item's own mean
+
+
+def standardiser_of(ratings: Ratings, residual: bool) -> Standardiser:
+    """The unit of a Gaussian machine: the ratings' mean and deviation.
+
+    Given its hidden units a Gaussian rating has deviation one. With `residual` the unit is what
+    user and item means leave unexplained, so that this is the noise of the data; without, as in the
+    paper, it is the deviation of all ratings.
+    """
+    values = ratings.values.astype(np.float64)
+    mean = float(values.mean())
+    left = values - mean
+    if residual:
+        for codes, size in (
+            (ratings.item_codes, ratings.n_items),
+            (ratings.user_codes, ratings.n_users),
+        ):
+            count = np.bincount(codes, minlength=size)
+            left = left - (np.bincount(codes, left, size) / (count + SHRINKAGE))[codes]
+    deviation = float(np.sqrt(np.mean(left**2)))
+    rounding = 1e-9 * float(np.abs(values).max())
+    return Standardiser(mean, deviation if deviation > rounding else 1.0)
+
+
+def machine_ratings(ratings: Ratings, standardiser: Standardiser | None) -> CSRPair:
+    """Both orientations of the ratings, in the machine's terms."""
+    if standardiser is None:
+        return CSRPair(ratings.by_user, ratings.by_item)
+    return CSRPair(
+        *(_standardised(rows, ratings, standardiser) for rows in (ratings.by_user, ratings.by_item))
+    )
+
+
+def _standardised(rows: CSR, ratings: Ratings, standardiser: Standardiser) -> CSR:
+    scale = ratings.scale
+    value = scale.values[rows.level] if isinstance(scale, RatingScale) else rows.value
+    return rows._replace(
+        level=np.zeros(len(rows.column), np.uint8),
+        value=((value - standardiser.mean) / standardiser.deviation).astype(np.float32),
+    )
+
+
+class Standardiser(NamedTuple):
+    """The unit of Gaussian ratings: (rating - mean) / deviation."""
+
+    mean: float
+    deviation: float

@@ -1,0 +1,200 @@
+"""Files of ratings, of whatever usual layout, as `Ratings`."""
+
+from __future__ import annotations
+
+import os
+import re
+from itertools import chain
+from numbers import Integral
+from pathlib import PurePosixPath
+from typing import Any, Literal, NamedTuple, get_args
+
+from numpy.typing import NDArray
+
+from ordbm.data.ratings import Duplicates, Ratings, ScaleLike
+from ordbm.datasets.archive_members import named_member, rating_files
+from ordbm.datasets.columns import Told, heading_of
+from ordbm.datasets.delimited import (
+    COLONS,
+    LOOKED_AT,
+    SEPARATORS,
+    SPACES,
+    columns,
+    decoded,
+    found_separator,
+    records,
+    utf8_text,
+)
+from ordbm.datasets.netflix import FILE as NETFLIX_FILE
+from ordbm.datasets.netflix import is_netflix, netflix_texts
+from ordbm.datasets.parquet import PARQUET, parquet_columns
+from ordbm.datasets.records import (
+    Rules,
+    checked_columns,
+    fields_at,
+    is_good,
+    values_of,
+)
+from ordbm.datasets.sources import File, file_of, opened
+from ordbm.datasets.texts import bad_ratings, scale_of
+from ordbm.errors import RatingsError, SettingsError
+
+Layout = Literal["csv", "tsv", "colons", "spaces", "netflix", "parquet"]
+PathLike = str | os.PathLike[str]
+
+SEPARATORS_OF = {
+    "csv": (",", ";", "|"),
+    "tsv": ("\t",),
+    "colons": (COLONS,),
+    "spaces": (SPACES,),
+}
+PREFERRED = {".csv": SEPARATORS_OF["csv"], ".tsv": SEPARATORS_OF["tsv"]}
+
+
+class Pairs(NamedTuple):
+    """Users and items, one of each per pair."""
+
+    users: NDArray[Any]
+    items: NDArray[Any]
+
+
+def read_ratings(
+    path: PathLike,
+    *,
+    user: Told = None,
+    item: Told = None,
+    rating: Told = None,
+    scale: ScaleLike = None,
+    duplicates: Duplicates = "last",
+    layout: Layout | None = None,
+    member: str | None = None,
+    header: bool | None = None,
+    encoding: str = "utf-8",
+) -> Ratings:
+    """The ratings in a file, folder or archive (zip, tar, each also gzip-compressed).
+
+    Reads csv, tsv and other text with `,` `;` `|` `::`, tabs or spaces between columns; parquet;
+    the MovieLens sets (100K to 32M, latest) and the Netflix Prize files as published.
+
+    user, item, rating: the columns, by name or by number from 0. If not said, columns with usual
+        names (`userId`, `movie_id`, `stars`...) are taken, or the first three of a text file whose
+        first line is a rating.
+    scale, duplicates: as for `Ratings`; labelled ratings need `scale=["poor", "fair", "good"]`.
+    layout: "csv", "tsv", "colons", "spaces", "netflix" or "parquet", where it cannot be told.
+    member: which file of a folder or archive, where there are several.
+    header: whether the first line has names, where that cannot be told.
+
+    Ids in text are integers if all of their column are, as Python writes them; otherwise text
+    (`007` stays `"007"`). A line that cannot be used is an error that gives its number; nothing is
+    left out.
+    """
+    rules = Rules({"user": user, "item": item, "rating": rating}, scale_of(scale))
+    found = _columns_at(path, rules, _Form(layout, member, header, encoding))
+    users, items, values = found.values
+    try:
+        return Ratings(users, items, values, found.scale or rules.scale or scale, duplicates)
+    except RatingsError as problem:
+        where = found.where if re.search(r"\brow \d", str(problem)) else ""
+        raise RatingsError(f"{found.label}: {problem}{where}") from None
+
+
+def read_pairs(
+    path: PathLike,
+    *,
+    user: Told = None,
+    item: Told = None,
+    layout: Layout | None = None,
+    member: str | None = None,
+    header: bool | None = None,
+    encoding: str = "utf-8",
+) -> Pairs:
+    """Users and items to predict for, read as by `read_ratings`; other columns are ignored."""
+    rules = Rules({"user": user, "item": item})
+    return Pairs(*_columns_at(path, rules, _Form(layout, member, header, encoding)).values)
+
+
+class _Found(NamedTuple):
+    """Columns of a file; `where` says how rows are numbered in it, `scale` what it brings along."""
+
+    label: str
+    values: list[NDArray[Any]]
+    where: str = ""
+    scale: list[str] | None = None
+
+
+class _Form(NamedTuple):
+    """What is told of a file's form."""
+
+    layout: Layout | None
+    member: str | None
+    header: bool | None
+    encoding: str
+
+
+def _columns_at(path: PathLike, rules: Rules, form: _Form) -> _Found:
+    """The columns of the rating file at `path`."""
+    if form.layout is not None and form.layout not in get_args(Layout):
+        raise SettingsError(
+            f"layout={form.layout!r} is not known: use one of {', '.join(get_args(Layout))}"
+        )
+    encoding: Any = form.encoding
+    if not isinstance(encoding, str):
+        raise SettingsError(
+            f"encoding={encoding!r} is not the name of one: give a text, as in encoding='latin-1'"
+        )
+    for role, column in rules.told.items():
+        if column is not None and not isinstance(column, str | Integral):
+            raise SettingsError(
+                f"{role}={column!r} is not a column: give its name, or its number from 0"
+            )
+    with opened(path) as store:
+        names = [named_member(store, form.member)] if form.member else rating_files(store)
+        first = file_of(store, names[0])
+        layout = form.layout or _own_layout(first)
+        if layout == "parquet":
+            values, scale = parquet_columns(first, rules.told, rules.scale)
+            return _Found(first.label, values, "; rows count from 0", scale)
+        if layout == "netflix":
+            files = chain([first], (file_of(store, name) for name in names[1:]))
+            texts = netflix_texts(files, rules, form.encoding)
+            label = first.label if len(names) == 1 else store.label
+            return _Found(label, values_of(texts, rules, label))
+    return _delimited(first, rules, form)
+
+
+def _own_layout(file: File) -> Layout | None:
+    """The layout that a file's name or first bytes tell, if it is not one of the delimited ones."""
+    if file.content.startswith(PARQUET):
+        return "parquet"
+    return "netflix" if NETFLIX_FILE.fullmatch(file.name) or is_netflix(file.content) else None
+
+
+def _delimited(file: File, rules: Rules, form: _Form) -> _Found:
+    content = utf8_text(file.content, file.label, form.encoding)
+    separator = _separator(file._replace(content=content), form.layout)
+    first = next(records(decoded(content[:LOOKED_AT]), separator), None)
+    if first is None:
+        raise RatingsError(f"{file.label} is empty: need lines of {', '.join(rules.told)}")
+    if first.problem:
+        raise RatingsError(f"{file.label}: the first line cannot be cut: {first.problem}")
+
+    def is_rating(text: str) -> bool:
+        return not bad_ratings([text], rules.scale)
+
+    header, places = heading_of(first.fields, rules.told, form.header, is_rating, file.label)
+    width = len(first.fields)
+    texts = columns(content, separator, header, width, places)
+    if texts is None or not is_good(texts, rules):
+        text = decoded(content)
+        cut = fields_at(records(text, separator), width, places, skip=int(header))
+        texts = checked_columns(file.label, cut, rules, text)
+    values = values_of(texts, rules, file.label)
+    return _Found(file.label, values, f"; row 0 is line {first.line + header}")
+
+
+def _separator(file: File, layout: Layout | None) -> str:
+    """What separates columns: by the layout told, by the file's name, by its first line."""
+    suffix = PurePosixPath(file.name).suffix.lower()
+    wanted = SEPARATORS_OF[layout] if layout else PREFERRED.get(suffix, ())
+    found = found_separator(file.content, file.label, (*wanted, *SEPARATORS))
+    return found if not layout or found in wanted else wanted[0]

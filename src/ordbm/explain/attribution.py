@@ -1,0 +1,331 @@
+"""What moved one pair's prediction, and by how much: parts that add up, on codes.
+
+Before anything is known of a pair a machine predicts what it would for any rating. The pair's user
+and item, the user's other ratings and the item's then move its scores. All of them are let in
+together, from none (t = 0) to all (t = 1), and each is charged with what it moves on the way
+(Aumann-Shapley values, or integrated gradients). So parts add up to the whole change, equal ratings
+have equal parts, and what is not coupled to the pair has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit, logsumexp, softmax
+
+from ordbm.data.csr import CSR
+from ordbm.data.scale import ContinuousScale, RatingScale
+from ordbm.data.standardiser import Standardiser
+from ordbm.errors import DivergedError
+from ordbm.inference.conditioned import ConditionedMachine
+from ordbm.inference.distributions import (
+    REACH,
+    LevelDistribution,
+    NormalDistribution,
+    RatingDistribution,
+    cell_points,
+    level_cells,
+    mixture,
+)
+from ordbm.model.machine import Side
+from ordbm.runtime.arrays import Array, Numbers
+
+FURTHEST = 10_000.0  # deviations that evidence may move a mean
+SPACING = 0.1  # deviations between the points that hold a continuous rating's density
+GAUSS = 16  # points in a piece of the way from none to all
+CLOSE = 1e-12  # a piece is halved until that changes no integral by more, relative to the largest
+DEEPEST = 30  # halvings of a piece
+MOST_PIECES = 512
+
+
+class Terms(NamedTuple):
+    """What one side says of a pair, its row's m other ratings one by one; P points or levels."""
+
+    has_standing: bool
+    bias: Numbers  # (P,) of the pair's column
+    coupling: Numbers  # (P, d) of the pair's column
+    hidden_bias: Numbers  # (d,)
+    place: NDArray[np.int64]  # (m,) positions of the other ratings in the side's rows
+    pull: Numbers  # (m, d) what each adds to the input of the hidden units
+    linked: NDArray[np.int64]  # (l,) which of them are linked to the column
+    link: Numbers  # (l, P) what those say through their links
+
+    @property
+    def standing(self) -> Numbers:
+        """(P,) what the side says without the row's ratings."""
+        silent = np.logaddexp(0.0, self.hidden_bias)
+        spoken = np.logaddexp(0.0, self.hidden_bias + self.coupling)
+        found: Numbers = self.bias + (spoken - silent).sum(axis=1)
+        return found
+
+
+class Pair(NamedTuple):
+    """A pair's rating: the points it can take, their potential before anything is known, terms.
+
+    On a discrete machine the points are the levels. A Gaussian machine's rating is held at points
+    of the real line, each of which belongs to a level if the scale has any.
+    """
+
+    potential: Numbers  # (P,)
+    level: NDArray[np.int64]  # (P,)
+    value: Numbers  # (P,) the rating there
+    user_terms: Terms | None
+    item_terms: Terms | None
+
+    @property
+    def terms(self) -> list[Terms]:
+        return [terms for terms in (self.user_terms, self.item_terms) if terms is not None]
+
+    def scores(self, t: Numbers) -> Numbers:
+        """(times, P) potential with the share t (times,) of everything known."""
+        total = self.potential + np.multiply.outer(t, np.zeros(len(self.potential)))
+        for terms in self.terms:
+            total += np.multiply.outer(t, terms.standing + terms.link.sum(axis=0))
+            start = np.logaddexp(0.0, terms.hidden_bias + terms.coupling)
+            total += (np.logaddexp(0.0, _inputs(terms, t)) - start).sum(axis=2)
+        return total
+
+
+class Share(NamedTuple):
+    """What one side's terms did: the column by itself, and each of the row's ratings."""
+
+    standing: float
+    taste: Numbers  # (m,)
+    link: Numbers  # (l,)
+
+
+class Attribution(NamedTuple):
+    """`base` plus all shares is `final`."""
+
+    base: float
+    final: float
+    user_share: Share | None
+    item_share: Share | None
+
+
+def pair_of(
+    trained: ConditionedMachine,
+    person: ConditionedMachine,
+    user: int,
+    item: int,
+    scale: RatingScale | ContinuousScale,
+    standardiser: Standardiser | None,
+) -> Pair:
+    """The pair as `predicted` sees it, its own rating left out; -1 is somebody unknown.
+
+    `person` has the user's ratings and parameters: `trained`, or the evidence of somebody new.
+    """
+    machine, ratings = trained.machine, trained.ratings
+    pair = machine.features.pair
+    terms: list[Terms | None] = [None, None]
+    if machine.user_side is not None and item >= 0:
+        side = machine.user_side
+        terms[0] = _terms(side, item, side, person.ratings.by_user, user, item, pair)
+    if machine.item_side is not None and user >= 0:
+        own = person.machine.item_side
+        assert own is not None
+        left_out = user if person is trained else -1
+        terms[1] = _terms(own, user, machine.item_side, ratings.by_item, item, left_out, pair)
+    level_bias = machine.level_bias.astype(np.float64)
+    for one, column in zip(machine.sides, (item, user), strict=True):
+        if one is not None and column < 0:
+            level_bias = level_bias + one.unknown_bias
+    if standardiser is None:
+        assert isinstance(scale, RatingScale)
+        return Pair(level_bias, np.arange(len(scale)), scale.values, *terms)
+    if isinstance(scale, RatingScale):
+        point, log_weight, level = cell_points(level_cells(scale, standardiser))
+    else:
+        point = _grid(level_bias[0], [found for found in terms if found is not None])
+        log_weight, level = np.zeros_like(point), np.zeros(len(point), np.int64)
+    return Pair(
+        log_weight + point * level_bias[0] - 0.5 * point**2,
+        level,
+        standardiser.mean + standardiser.deviation * point,
+        *(found and _at_points(found, point) for found in terms),
+    )
+
+
+def distribution_of(
+    members: Sequence[Pair], scale: RatingScale | ContinuousScale
+) -> RatingDistribution:
+    """The pair's predicted distribution, in double precision, averaged over machines."""
+    return mixture([_distribution_of(pair, scale) for pair in members])
+
+
+def _distribution_of(pair: Pair, scale: RatingScale | ContinuousScale) -> RatingDistribution:
+    mass: Numbers = softmax(pair.scores(np.ones(1))[0])
+    if isinstance(scale, RatingScale):
+        proba: Numbers = np.bincount(pair.level, mass, len(scale)).astype(np.float64)
+        return LevelDistribution(scale, proba[None])
+    mean = mass @ pair.value
+    deviation = np.sqrt(mass @ (pair.value - mean) ** 2)
+    return NormalDistribution(scale, np.array([mean]), np.array([deviation]))
+
+
+def attribution(members: Sequence[Pair], targets: Sequence[Array]) -> Attribution:
+    """The shares in the log-odds of the points where a target is true, or in the mean of a target.
+
+    `members` are the pair as several machines see it, each with its target; their probabilities
+    are averaged. The change is the integral over t of d outcome / d scores times d scores / d t.
+    Both factors are known, and the second is a sum over what is let in.
+    """
+    ends, _ = _outcome(members, targets, np.array([0.0, 1.0]))
+    flow = _integral(lambda t, weight: _flow(members, targets, t, weight))
+    sizes = [
+        size
+        for pair in members
+        for size in (len(pair.potential), *(len(terms.hidden_bias) for terms in pair.terms))
+    ]
+    parts = iter(np.split(flow, np.cumsum(sizes)[:-1]))
+    shares: tuple[list[Share], list[Share]] = ([], [])
+    for pair in members:
+        at_points = next(parts)
+        for terms, found in zip((pair.user_terms, pair.item_terms), shares, strict=True):
+            if terms is not None:
+                taste = terms.pull @ next(parts)
+                link = terms.link @ at_points
+                found.append(Share(float(terms.standing @ at_points), taste, link))
+    return Attribution(float(ends[0]), float(ends[1]), *map(_summed, shares))
+
+
+def _summed(shares: list[Share]) -> Share | None:
+    """Machines have the same ratings and links, so their shares add up one by one."""
+    if not shares:
+        return None
+    standing, taste, link = (sum(part) for part in zip(*shares, strict=True))
+    return Share(standing, taste, link)
+
+
+def _terms(
+    owner: Side, column: int, side: Side, rows: CSR, row: int, left_out: int, pair: Numbers
+) -> Terms:
+    """Terms of `owner`'s column, with the row's ratings of `side`'s other columns."""
+    own = owner.parameters
+    d = side.n_hidden
+    place = np.arange(rows.start[row], rows.start[row + 1]) if row >= 0 else np.zeros(0, np.int64)
+    place = place[rows.column[place] != left_out]
+    other, level = rows.column[place], rows.level[place]
+    value = rows.value[place].astype(np.float64) if rows.value.size else np.ones(len(place))
+    ends = slice(owner.links.start[column], owner.links.start[column + 1])
+    _, linked, met = np.intersect1d(other, owner.links.neighbour[ends], return_indices=True)
+    weight = own.link_weight[owner.links.edge[ends][met]].astype(np.float64)
+    link = np.einsum("lb,bsl->ls", weight, pair[:, :, level[linked]]) * value[linked, None]
+    n = own.coupling.shape[1]
+    return Terms(
+        has_standing=bool(own.rating_bias.size) or d > 0,
+        bias=own.rating_bias[column].astype(np.float64) if own.rating_bias.size else np.zeros(n),
+        coupling=own.coupling[column, :, :d].astype(np.float64),
+        hidden_bias=side.parameters.hidden_bias[:d].astype(np.float64),
+        place=place,
+        pull=side.parameters.coupling[other, level, :d].astype(np.float64) * value[:, None],
+        linked=linked,
+        link=link,
+    )
+
+
+def _at_points(terms: Terms, point: Numbers) -> Terms:
+    """A Gaussian machine's terms, linear in the rating, at points of the real line."""
+    return terms._replace(
+        bias=terms.bias * point,
+        coupling=terms.coupling * point[:, None],
+        link=terms.link * point,
+    )
+
+
+def _grid(centre: float, terms: list[Terms]) -> Numbers:
+    """Points as far from the centre as any of the terms can move a mean, and REACH further."""
+    moved = sum(
+        float(np.abs(part).sum()) for one in terms for part in (one.bias, one.coupling, one.link)
+    )
+    if moved > FURTHEST:
+        raise DivergedError(
+            f"parameters that move a mean by {moved:.3g} deviations cannot be explained: this "
+            "machine has diverged"
+        )
+    return np.arange(centre - moved - REACH, centre + moved + REACH + SPACING, SPACING)
+
+
+def _inputs(terms: Terms, t: Numbers) -> Numbers:
+    """(times, P, d) input of hidden units with the share t of the row's ratings."""
+    x = terms.hidden_bias + np.multiply.outer(t, terms.pull.sum(axis=0))
+    found: Numbers = x[:, None, :] + terms.coupling
+    return found
+
+
+def _outcome(
+    members: Sequence[Pair], targets: Sequence[Array], t: Numbers
+) -> tuple[Numbers, list[Numbers]]:
+    """The outcome of averaged probabilities, (times,), and its gradient for each machine's scores.
+
+    d logit(mean p) is the mean of p (1 - p) d logit(p), over what p (1 - p) is of the mean p.
+    """
+    each = [
+        _member_outcome(pair.scores(t), target)
+        for pair, target in zip(members, targets, strict=True)
+    ]
+    if len(each) == 1:
+        return each[0][0], [each[0][1]]
+    found = np.stack([outcome for outcome, _ in each])  # (members, times)
+    weight = np.full(found.shape, 1.0 / len(each))
+    if targets[0].dtype != bool:
+        return found.mean(axis=0), [weight[0][:, None] * slope for _, slope in each]
+    above, below = (logsumexp(log_expit(sign * found), axis=0) for sign in (1, -1))
+    weight = np.exp(log_expit(found) + log_expit(-found) - above - below) * len(each)
+    return above - below, [
+        own[:, None] * slope for own, (_, slope) in zip(weight, each, strict=True)
+    ]
+
+
+def _member_outcome(scores: Numbers, target: Array) -> tuple[Numbers, Numbers]:
+    """(times,) log-odds of a Boolean target or mean of a numeric one; (times, P) its gradient."""
+    if target.dtype == bool:
+        above = logsumexp(scores[:, target], axis=1, keepdims=True)
+        below = logsumexp(scores[:, ~target], axis=1, keepdims=True)
+        share = np.exp(scores - np.where(target, above, below))
+        return (above - below)[:, 0], np.where(target, share, -share)
+    mass = softmax(scores, axis=1)
+    mean = mass @ target
+    return mean, mass * (target - mean[:, None])
+
+
+def _flow(
+    members: Sequence[Pair], targets: Sequence[Array], t: Numbers, weight: Numbers
+) -> Numbers:
+    """Weighted sum over times of d outcome / d (score of each point, input of each unit)."""
+    _, slopes = _outcome(members, targets, t)
+    parts = []
+    for pair, unweighted in zip(members, slopes, strict=True):
+        slope = unweighted * weight[:, None]
+        parts.append(slope.sum(axis=0))
+        parts += [np.einsum("tp,tpk->k", slope, expit(_inputs(terms, t))) for terms in pair.terms]
+    return np.concatenate(parts)
+
+
+def _integral(summed: Callable[[Numbers, Numbers], Numbers]) -> Numbers:
+    """Integral over 0..1 of a vector, by Gauss-Legendre pieces halved until nothing changes."""
+    node, weight = np.polynomial.legendre.leggauss(GAUSS)
+
+    def piece(low: float, high: float) -> Numbers:
+        half = (high - low) / 2
+        return summed(low + half * (1 + node), half * weight)
+
+    pieces = [(0.0, 1.0, piece(0.0, 1.0))]
+    close = CLOSE * np.abs(pieces[0][2]).max(initial=0.0)
+    total = np.zeros_like(pieces[0][2])
+    for _ in range(DEEPEST):
+        halves = []
+        for low, high, whole in pieces:
+            middle = (low + high) / 2
+            left, right = piece(low, middle), piece(middle, high)
+            if np.abs(left + right - whole).max() <= close:
+                total += left + right
+            else:
+                halves += [(low, middle, left), (middle, high, right)]
+        pieces = halves
+        if not pieces or len(pieces) > MOST_PIECES:  # so many only if rounding is in the way
+            break
+    return total + np.sum([whole for _, _, whole in pieces], axis=0)

@@ -1,0 +1,272 @@
+"""The explanation of one prediction, in ids and words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from ordbm.data.csr import CSR
+from ordbm.data.scale import RatingScale
+from ordbm.errors import SettingsError
+from ordbm.explain.attribution import (
+    Attribution,
+    Pair,
+    Share,
+    Terms,
+    attribution,
+    distribution_of,
+    pair_of,
+)
+from ordbm.inference.conditioned import ConditionedMachine
+from ordbm.inference.distributions import LevelDistribution, RatingDistribution
+from ordbm.inference.fitted import FittedModel
+from ordbm.runtime.checks import check_count
+
+Kind = Literal["item", "user", "taste", "item_link", "others", "user_link"]
+
+SHOWN_PARTS = 8
+
+
+class Part(NamedTuple):
+    """What one thing did to a prediction, or several ratings of a kind together.
+
+    kind: "item" and "user" are what the machine has learnt of the pair's own item and user; "taste"
+    is another rating of the user's, through the user's hidden units, and "item_link" one through
+    its item's link to this item; "others" is another user's rating of the item, through the item's
+    hidden units, and "user_link" one through its user's link to this user. `n_ratings` is how many
+    ratings the part stands for; if they are summed up, it has neither id nor rating.
+    """
+
+    kind: Kind
+    effect: float
+    item: Any = None
+    user: Any = None
+    rating: Any = None
+    n_ratings: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """A prediction in parts: `base` plus the effects of all `parts` is `final`.
+
+    On a scale of levels these are log-odds of a rating of `threshold` or more; on a continuous
+    scale, where `threshold` is None, they are predicted means. `base` is what is predicted before
+    anything is known of the user and the item. Parts with the largest effects come first.
+    """
+
+    user: Any
+    item: Any
+    threshold: Any
+    base: float
+    final: float
+    parts: list[Part]
+    distribution: RatingDistribution
+    titles: Mapping[Any, str] | None = None
+
+    @property
+    def log_odds(self) -> float:
+        """log P(rating ≥ threshold) − log P(rating < threshold)."""
+        if self.threshold is None:
+            raise SettingsError("a continuous scale has no log-odds: use final, the predicted mean")
+        return self.final
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in plain values; ids are as they were given."""
+        found = self.distribution
+        shape: dict[str, Any] = {"mean": float(found.mean()[0])}
+        if isinstance(found, LevelDistribution):
+            shape["levels"] = [_name(found.scale, level) for level in range(len(found.scale))]
+            shape["proba"] = found.proba[0].tolist()
+        else:
+            shape["deviation"] = float(found.deviation()[0])
+        return {
+            "user": self.user,
+            "item": self.item,
+            "measure": "mean" if self.threshold is None else "log_odds",
+            "threshold": self.threshold,
+            "base": self.base,
+            "final": self.final,
+            "parts": [part._asdict() for part in self.parts],
+            "distribution": shape,
+        }
+
+    def __str__(self) -> str:
+        who = "somebody new" if self.user is None else f"user {self.user}"
+        mean = f"{self._title(self.item)}, {who}: predicted {self.distribution.mean()[0]:.2f}"
+        if self.threshold is None:
+            lines = [mean, f"mean: {self.base:.2f} for any rating, {self.final:.2f} for this one"]
+        else:
+            goal = f"{_shown(self.threshold)} or more"
+            odds = f"{self.base:+.2f} for any rating, {self.final:+.2f} for this one"
+            lines = [f"{mean}; P({goal}) = {expit(self.final):.2f}", f"log-odds of {goal}: {odds}"]
+        told = self._params()
+        lines += [f"  {effect:+.2f}  {words}" for words, effect in told[:SHOWN_PARTS]]
+        rest = told[SHOWN_PARTS:]
+        if rest:
+            lines.append(f"  {sum(effect for _, effect in rest):+.2f}  {len(rest):,} smaller parts")
+        return "\n".join(lines)
+
+    def _params(self) -> list[tuple[str, float]]:
+        """(words, effect), the largest first; a rating's two ways, taste and link, as one."""
+        effects: dict[tuple[Any, ...], float] = {}
+        for part in self.parts:
+            way = part.kind if part.rating is None else part.kind in {"taste", "item_link"}
+            key = (way, part.item, part.user, part.rating, part.n_ratings)
+            effects[key] = effects.get(key, 0.0) + part.effect
+        lines = [(self._words(*key), effect) for key, effect in effects.items()]
+        return sorted(lines, key=lambda line: -abs(line[1]))
+
+    def _words(self, way: Kind | bool, item: Any, user: Any, rating: Any, n: int) -> str:
+        if way is True:
+            return f"a {_shown(rating)} for {self._title(item)}"
+        if way is False:
+            return f"a {_shown(rating)} by user {user}"
+        return {
+            "item": "the item itself",
+            "user": "how the user rates",
+            "taste": f"{n:,} ratings of the user",
+            "item_link": f"{n:,} ratings of the user for linked items",
+            "others": f"{n:,} ratings by others",
+            "user_link": f"{n:,} ratings by linked users",
+        }[way]
+
+    def _title(self, item: Any) -> str:
+        return str((self.titles or {}).get(item, item))
+
+
+def explanation_of(
+    state: FittedModel,
+    person: Sequence[ConditionedMachine],
+    user: Any,
+    user_code: int,
+    item: Any,
+    *,
+    threshold: Any,
+    n: int | None,
+    raters: int,
+    titles: Mapping[Any, str] | None,
+) -> Explanation:
+    """The explanation of a prediction for a user of `person`: the state's evidence, or somebody's.
+
+    The parts are those of all machines together: they have the same ratings and links.
+
+    At most `n` ratings of the user and `raters` of the item by others are listed by themselves.
+    """
+    if n is not None:
+        check_count("n", n)
+    check_count("raters", raters)
+    item_code = int(state.codes([item], state.items, state.rated_items)[0])
+    pairs = [
+        pair_of(trained, own, user_code, item_code, state.scale, state.standardiser)
+        for trained, own in zip(state.conditioned, person, strict=True)
+    ]
+    if user_code < 0 and item_code < 0 and state.standardiser is None:
+        potential = np.log(state.level_shares)  # as `predict` has it
+        pairs = [pair._replace(potential=potential) for pair in pairs]
+    found = distribution_of(pairs, state.scale)
+    if isinstance(found, LevelDistribution):
+        level = _threshold_level(found, threshold)
+        shares = attribution(pairs, [pair.level >= level for pair in pairs])
+        chosen = _name(found.scale, level, at_least=True)
+    elif threshold is not None:
+        raise SettingsError("a continuous scale has no levels: leave threshold out")
+    else:
+        shares, chosen = attribution(pairs, [pair.value for pair in pairs]), None
+    return Explanation(
+        user, item, chosen, shares.base, shares.final,
+        _parts(state, person[0], pairs[0], shares, n, raters), found, titles,
+    )  # fmt: skip
+
+
+def _threshold_level(found: LevelDistribution, threshold: Any) -> int:
+    """The level of a threshold; by default the one that splits the predicted mass most evenly."""
+    if len(found.scale) == 1:
+        raise SettingsError("a scale of one level leaves nothing to explain")
+    if threshold is None:
+        above = 1.0 - np.cumsum(found.proba[0])[:-1]
+        return int(np.abs(above - 0.5).argmin()) + 1
+    level = int(found.scale.codes([threshold])[0])
+    if level == 0:
+        raise SettingsError(
+            f"threshold={threshold!r}: every rating is at least the lowest level; use a higher one"
+        )
+    return level
+
+
+def _parts(
+    state: FittedModel,
+    person: ConditionedMachine,
+    pair: Pair,
+    shares: Attribution,
+    n: int | None,
+    raters: int,
+) -> list[Part]:
+    parts: list[Part] = []
+    if pair.user_terms is not None and shares.user_share is not None:
+        rows = person.ratings.by_user
+        of_user = _ratings("taste", "item_link", pair.user_terms, shares.user_share)
+        parts += _standing("item", pair.user_terms, shares.user_share)
+        parts += _listed(of_user, n, state, rows, "item")
+    if pair.item_terms is not None and shares.item_share is not None:
+        rows = state.ratings.by_item
+        of_others = _ratings("others", "user_link", pair.item_terms, shares.item_share)
+        parts += _standing("user", pair.item_terms, shares.item_share)
+        parts += _listed(of_others, raters, state, rows, "user")
+    return sorted(parts, key=lambda part: -abs(part.effect))
+
+
+def _standing(kind: Kind, terms: Terms, share: Share) -> list[Part]:
+    return [Part(kind, share.standing)] if terms.has_standing else []
+
+
+def _ratings(taste: Kind, link: Kind, terms: Terms, share: Share) -> list[tuple[Kind, float, int]]:
+    """(kind, effect, position in the rows) of every rating, the largest effect first."""
+    found: list[tuple[Kind, float, int]] = []
+    if len(terms.hidden_bias):
+        found += [(taste, *line) for line in zip(share.taste.tolist(), terms.place, strict=True)]
+    places = terms.place[terms.linked]
+    found += [(link, *line) for line in zip(share.link.tolist(), places, strict=True)]
+    return sorted(found, key=lambda line: -abs(line[1]))
+
+
+def _listed(
+    ratings: list[tuple[Kind, float, int]], n: int | None, state: FittedModel, rows: CSR, of: str
+) -> Iterable[Part]:
+    """The first n as parts of their own, the others summed by kind."""
+    cut = len(ratings) if n is None else n
+    for kind, effect, place in ratings[:cut]:
+        column, rating = int(rows.column[place]), _rating(state, rows, place)
+        if of == "item":
+            yield Part(kind, effect, item=state.items[column], rating=rating, n_ratings=1)
+        else:
+            yield Part(kind, effect, user=state.users[column], rating=rating, n_ratings=1)
+    rest = ratings[cut:]
+    for kind in dict.fromkeys(kind for kind, _, _ in rest):
+        effects = [effect for other, effect, _ in rest if other == kind]
+        yield Part(kind, float(np.sum(effects)), n_ratings=len(effects))
+
+
+def _rating(state: FittedModel, rows: CSR, place: int) -> Any:
+    """The rating at a position, as it was given."""
+    if state.standardiser is None:
+        assert isinstance(state.scale, RatingScale)
+        return _name(state.scale, int(rows.level[place]))
+    value = state.standardiser.mean + state.standardiser.deviation * float(rows.value[place])
+    if isinstance(state.scale, RatingScale):
+        return _name(state.scale, int(state.scale.nearest(np.array([value]))[0]))
+    return float(f"{value:.6g}")  # as precise as the single precision it was kept in
+
+
+def _name(scale: RatingScale, level: int, *, at_least: bool = False) -> Any:
+    """A level's label or number; for a bin and `at_least`, the number it starts from."""
+    if scale.labels is not None:
+        return scale.labels[level]
+    return float((scale.edges if at_least and scale.edges is not None else scale.values)[level])
+
+
+def _shown(rating: Any) -> str:
+    return rating if isinstance(rating, str) else f"{rating:g}"

@@ -1,0 +1,162 @@
+"""Ranking: the expected change of energy, candidates, and top-n lists.
+
+The sign, once and for all: adding item j with rating r changes the energy by E_Q(r) (equation 2),
+and Delta E_j is its expectation under Q. Low energy is good, so the score of an item is -Delta E_j,
+the expected decrease of energy: larger is better.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+from scipy.special import expit
+
+from ordbm.errors import SettingsError
+from ordbm.inference.conditioned import ConditionedMachine
+from ordbm.kernels import catalogue
+from ordbm.model.neighbours import no_links
+from ordbm.runtime.arrays import Array, Codes
+from ordbm.runtime.threads import run_on_threads, share
+
+By = Literal["energy", "mean"]
+
+USERS_AT_ONCE = 256  # fewer if the catalogue is so large that their potentials pass AT_ONCE
+AT_ONCE = 100_000_000  # bytes
+
+
+class Catalogue:
+    """Mean-field level potentials of users for all items, a block of users at a time."""
+
+    def __init__(self, conditioned: ConditionedMachine) -> None:
+        self.conditioned = conditioned
+        self.n_items = conditioned.ratings.by_item.n_rows
+
+    @property
+    def users_at_once(self) -> int:
+        """Users whose potentials are held at a time."""
+        machine = self.conditioned.machine
+        per_user = len(machine.level_bias) * self.n_items * machine.level_bias.itemsize
+        return max(1, min(USERS_AT_ONCE, AT_ONCE // max(per_user, 1)))
+
+    def potentials(self, users: Codes) -> Array:
+        """-E_Q of each level, user and item: (n, users, items); mean rating if Gaussian.
+
+        For each level one matrix product per side joins hidden means with parameters.
+        """
+        user_side, item_side = self.conditioned.machine.sides
+        level_bias = self.conditioned.machine.level_bias
+        potential: Array = np.empty((len(level_bias), len(users), self.n_items), level_bias.dtype)
+        potential[...] = level_bias[:, None, None]
+        if user_side is not None:
+            own = user_side.parameters
+            if own.rating_bias.size:
+                potential += own.rating_bias.T[:, None, :]
+            hidden = expit(self.conditioned.user_input[users])
+            for level in range(len(potential)):
+                potential[level] += hidden @ own.coupling[:, level].T
+        if item_side is not None:
+            own = item_side.parameters
+            if own.rating_bias.size:
+                potential += own.rating_bias[users].T[:, :, None]
+            coupling = own.coupling[users]
+            for level in range(len(potential)):
+                potential[level] += coupling[:, level] @ self.item_hidden.T
+        self._add_links(users, potential)
+        return potential
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether `add_probabilities` can be used: with levels, and no links between users."""
+        item_side = self.conditioned.machine.item_side
+        linked = item_side is not None and item_side.links.n_edges > 0
+        return not (linked or self.conditioned.machine.features.is_gaussian)
+
+    def add_probabilities(self, users: Codes, items: Codes, out: Array) -> None:
+        """Q of each level for items (users, m) that the users have not rated, on out (users, m, n).
+
+        Mean field, as `potentials`, for some items only; those below zero are passed over.
+        """
+        conditioned = self.conditioned
+        user_side, item_side = conditioned.machine.sides
+        level_bias = conditioned.machine.level_bias
+        table, cube = np.zeros((0, 0), level_bias.dtype), np.zeros((0, 0, 0), level_bias.dtype)
+        of_users: tuple[Any, ...] = (table, table, cube, no_links(0), table)
+        of_items: tuple[Any, ...] = (table, cube, table)
+        if user_side is not None:
+            own = user_side.parameters
+            hidden = expit(conditioned.user_input[users])
+            links = user_side.links
+            of_users = (hidden, own.rating_bias, own.coupling, links, self.weight_by_neighbour)
+        if item_side is not None:
+            own = item_side.parameters
+            of_items = (own.rating_bias, own.coupling, self.item_hidden)
+
+        pair = conditioned.tables.pair
+
+        def work(thread: int) -> None:
+            begin, end = share(len(users), thread, conditioned.threads)
+            seen = np.zeros(self.n_items, np.uint8 if len(level_bias) < 255 else np.int64)
+            room = np.empty((1 + len(pair), 1 + len(level_bias)), level_bias.dtype)
+            catalogue.add_probabilities(
+                begin, end, users, items, conditioned.ratings.by_user, level_bias, of_users,
+                of_items, pair, seen, room, out,
+            )  # fmt: skip
+
+        run_on_threads(conditioned.threads, work)
+
+    @cached_property
+    def weight_by_neighbour(self) -> Array:
+        """The weight of each entry of the links between items, (entries, B)."""
+        side = self.conditioned.machine.user_side
+        assert side is not None
+        return side.parameters.link_weight[side.links.edge]
+
+    @cached_property
+    def item_hidden(self) -> Array:
+        """P(h = 1 | ratings) of every item, (items, d)."""
+        return expit(self.conditioned.item_input)
+
+    def _add_links(self, users: Codes, potential: Array) -> None:
+        by_user = self.conditioned.ratings.by_user
+        pair = self.conditioned.tables.pair
+        user_side, item_side = self.conditioned.machine.sides
+
+        def work(thread: int) -> None:
+            for place in range(*share(len(users), thread, self.conditioned.threads)):
+                user = users[place]
+                if user_side is not None and user_side.links.n_edges:
+                    catalogue.add_row_links(
+                        place, by_user.start[user], by_user.start[user + 1], by_user.column,
+                        by_user.level, by_user.value, user_side.links,
+                        user_side.parameters.link_weight, pair, potential,
+                    )  # fmt: skip
+                if item_side is not None and item_side.links.n_edges:
+                    catalogue.add_column_links(
+                        place, user, by_user.start, by_user.column, by_user.level, by_user.value,
+                        item_side.links, item_side.parameters.link_weight, pair, potential,
+                    )  # fmt: skip
+
+        if any(side is not None and side.links.n_edges for side in (user_side, item_side)):
+            run_on_threads(self.conditioned.threads, work)
+
+    def scores(self, users: Codes, by: By = "energy", values: Array | None = None) -> Array:
+        """What items are ranked by, (users, items): -Delta E, or the mean rating on `values`."""
+        if by not in get_args(By):
+            raise SettingsError(f"by={by!r} is not known: use one of {', '.join(get_args(By))}")
+        potential = self.potentials(users)
+        if self.conditioned.machine.features.is_gaussian:
+            mean = potential[0]
+            return mean if by == "mean" else (mean**2 - 1) / 2
+        dtype = potential.dtype
+        reward = np.zeros(0, dtype) if by == "energy" else np.asarray(values, dtype)
+        out = np.empty(potential.shape[1:], dtype)
+
+        def work(thread: int) -> None:
+            begin, end = share(len(users), thread, self.conditioned.threads)
+            room = np.empty((3, self.n_items), dtype)
+            catalogue.expectations(begin, end, potential, reward, room, out)
+
+        run_on_threads(self.conditioned.threads, work)
+        return out

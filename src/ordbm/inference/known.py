@@ -1,0 +1,108 @@
+"""The ids, the scale and the ratings that a model knows, and what it can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ordbm.data.ids import IdMap
+from ordbm.data.lookup import Ids, aligned, check_not_several, listed_ids, several
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import Scale
+from ordbm.errors import RatingsError, SettingsError
+from ordbm.runtime.arrays import Codes, Mask
+from ordbm.runtime.checks import check_count
+
+
+class Known:
+    """The ids and the scale that a model was fitted to, and which of them have ratings."""
+
+    def __init__(
+        self, users: IdMap, items: IdMap, scale: Scale, rated_users: Mask, rated_items: Mask
+    ) -> None:
+        self.users, self.items, self.scale = users, items, scale
+        self.rated_users, self.rated_items = rated_users, rated_items
+
+    def codes(self, ids: Ids, known: IdMap, rated: Mask) -> Codes:
+        """Codes of ids; -1 for the unknown and for those without ratings."""
+        codes = known.codes(ids)
+        if len(ids) == 1 and codes[0] < 0:
+            check_not_several(next(iter(ids)), known)
+        return np.where((codes >= 0) & rated[codes], codes, -1).astype(np.int32)
+
+    def known_users(self, users: Ids) -> Mask:
+        """Whether there are ratings by each of these users."""
+        return self.codes(several(users), self.users, self.rated_users) >= 0
+
+    def known_items(self, items: Ids) -> Mask:
+        """Whether there are ratings of each of these items."""
+        return self.codes(several(items), self.items, self.rated_items) >= 0
+
+    def pair_codes(self, users: Ids, items: Ids) -> tuple[Codes, Codes]:
+        """The codes of each pair's user and item."""
+        user_list, item_list = aligned(users, items)
+        return (
+            self.codes(user_list, self.users, self.rated_users),
+            self.codes(item_list, self.items, self.rated_items),
+        )
+
+    def user_codes(self, users: Ids | None) -> Codes:
+        """Codes of users that must have ratings here; all such users if None."""
+        if users is None:
+            return np.flatnonzero(self.rated_users).astype(np.int32)
+        chosen = several(users)
+        codes = self.codes(chosen, self.users, self.rated_users)
+        if (codes < 0).any():
+            unknown = list(chosen)[int(np.argmax(codes < 0))]
+            raise RatingsError(
+                f"user {unknown!r} has no ratings in this model: use recommend(ratings=…)"
+            )
+        return codes
+
+    def validation_codes(self, ratings: Ratings) -> tuple[Codes, Codes]:
+        """User and item codes of held-out ratings, which must be on the same scale."""
+        if not isinstance(ratings, Ratings):
+            raise RatingsError(f"validation needs ordbm.Ratings, not {type(ratings).__name__}")
+        if not len(ratings):
+            raise RatingsError("no validation ratings: leave validation out, or hold out more")
+        both_continuous = ratings.is_continuous and self.scale.is_continuous
+        if ratings.scale != self.scale and not both_continuous:
+            raise RatingsError(
+                f"validation ratings are on {ratings.scale}, training ratings on {self.scale}: "
+                "give both the same scale"
+            )
+        users = self.codes(ratings.users.ids, self.users, self.rated_users)
+        items = self.codes(ratings.items.ids, self.items, self.rated_items)
+        return users[ratings.user_codes], items[ratings.item_codes]
+
+    def given_codes(self, given: Mapping[Any, Any]) -> Codes:
+        """Codes of the items that somebody new has rated."""
+        items = self.items.codes(list(given))
+        if (items < 0).any():
+            unknown = list(given)[int(np.argmax(items < 0))]
+            raise RatingsError(f"item {unknown!r} is not in this model: leave it out")
+        return items
+
+
+def check_trainable(ratings: Any) -> None:
+    """An error that says what `fit` needs, unless these are ratings to learn from."""
+    if not isinstance(ratings, Ratings):
+        raise RatingsError(
+            f"fit needs ordbm.Ratings, not {type(ratings).__name__}: make them with "
+            "ordbm.Ratings(users, items, values) or ordbm.Ratings.from_frame(frame)"
+        )
+    if not len(ratings):
+        raise RatingsError("no ratings to learn from: a hold-out of all ratings leaves none")
+
+
+def check_request(user: Any, n: int, ratings: Any) -> None:
+    """An error unless a list of n items is for one user, or for somebody who gave ratings."""
+    if (user is None) == (ratings is None):
+        raise SettingsError("say either who it is for, user=…, or what they rated, ratings={…}")
+    if ratings is not None and not isinstance(ratings, Mapping):
+        raise SettingsError("ratings must be a dict of what somebody new rated: {item: rating}")
+    if listed_ids(user) is not None:
+        raise SettingsError("recommend is for one user: use recommend_all(users) for several")
+    check_count("n", n)

@@ -1,0 +1,82 @@
+"""New machines as settings describe them: their links, their sides, and where they start."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ordbm.data.csr import CSRPair
+from ordbm.data.level_counts import log_frequencies
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import level_values
+from ordbm.model.features import Features
+from ordbm.model.learners import Learner
+from ordbm.model.machine import Machine, Side, new_side
+from ordbm.model.neighbours import Links, correlation_links, no_links
+from ordbm.model.settings import Settings
+
+
+def new_machines(
+    told: Settings, learner: Learner, ratings: Ratings, table: Features, orientations: CSRPair
+) -> list[Machine]:
+    """As many as `told` has members, each from a seed of its own; they share their links."""
+    links = [
+        _links(told, ratings, number, n_links) if n_links else no_links(n_columns)
+        for number, (n_links, n_columns) in enumerate(
+            ((told.item_links, ratings.n_items), (told.user_links, ratings.n_users))
+        )
+    ]
+    level_bias = (
+        log_frequencies(orientations.by_user.level, table.n_levels)
+        if learner.shared_potential
+        else np.zeros(table.n_levels)
+    )
+    machines = []
+    for member in range(told.members or 1):
+        rng = np.random.default_rng(member_seed(told.seed, member))
+        sides = [_side(told, learner, number, table, links[number], rng) for number in range(2)]
+        machines.append(Machine(table, level_bias.astype(told.dtype), *sides))
+    return machines
+
+
+def _side(
+    told: Settings,
+    learner: Learner,
+    number: int,
+    table: Features,
+    links: Links,
+    rng: np.random.Generator,
+) -> Side | None:
+    present = told.sides in (("user", "item")[number], "joint")
+    if not (present or links.n_edges):
+        return None
+    return new_side(
+        table,
+        links,
+        told.hidden_sizes[number] if present else 0,
+        has_bias=present,
+        spread=learner.spread,
+        rng=rng,
+        dtype=np.dtype(told.dtype),
+    )
+
+
+def _links(told: Settings, ratings: Ratings, side: int, n_links: int) -> Links:
+    rows = (ratings.by_user, ratings.by_item)
+    return correlation_links(
+        rows[side],
+        rows[1 - side],
+        level_values(ratings.scale),
+        n_neighbours=n_links,
+        shrinkage=told.link_shrinkage,
+        min_support=told.link_support,
+        budget=told.link_budget,
+        threads=told.threads,
+    )
+
+
+def member_seed(seed: int, number: int) -> int:
+    """The first machine has the model's own seed, so that it is what learns if it is the only one.
+
+    The others' are drawn from it.
+    """
+    return seed if number == 0 else int(np.random.default_rng((seed, number)).integers(2**61))

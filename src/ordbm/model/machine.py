@@ -1,0 +1,93 @@
+"""The machine: parameters of its two sides and of the levels they share.
+
+The energy of all ratings is a sum over two sides (section 3). On the user side every user owns
+hidden units and every item owns parameters; the item side is the same on the transposed ratings.
+Which sides are there, and which have links, makes the paper's variants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ordbm.kernels.structures import padded
+from ordbm.model.features import Features
+from ordbm.model.neighbours import Links
+from ordbm.runtime.arrays import Array
+
+
+class Parameters(NamedTuple):
+    """Parameters of one side, in level space; also the shape of their velocities.
+
+    n is the number of levels, C of columns, E of links, B of pair features; d is the number of
+    hidden units rounded up to whole vectors.
+    """
+
+    hidden_bias: Array  # (d,) alpha, theta
+    rating_bias: Array  # (C, n) beta, eta times the feature table; (0, n) if the side has none
+    coupling: Array  # (C, n, d) gamma, nu times the feature table
+    link_weight: Array  # (E, B) lambda, omega
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One side: its parameters, how many hidden units they hold, and which columns are linked."""
+
+    parameters: Parameters
+    n_hidden: int
+    links: Links
+    unknown_bias: Array  # (n,) the rating bias of a column that is not among them
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.parameters.coupling)
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """A Boltzmann machine over ratings: features, shared level potential, and its sides."""
+
+    features: Features
+    level_bias: Array  # (n,) potential of each level, shared by all columns of both sides
+    user_side: Side | None
+    item_side: Side | None
+
+    @property
+    def sides(self) -> tuple[Side | None, Side | None]:
+        return self.user_side, self.item_side
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.level_bias.dtype
+
+
+def new_side(
+    features: Features,
+    links: Links,
+    n_hidden: int,
+    *,
+    has_bias: bool,
+    spread: float,
+    rng: np.random.Generator,
+    dtype: Any = np.float32,
+) -> Side:
+    """A side with coupling gamma ~ N(0, spread^2) in feature space and all else zero."""
+    n, n_features = features.single.shape
+    coupling = np.zeros((links.n_columns, n, padded(n_hidden)), dtype)
+    for column in range(0, links.n_columns, 4096):  # in parts, to keep float64 draws small
+        part = coupling[column : column + 4096, :, :n_hidden]
+        gamma = rng.normal(0.0, spread, (len(part), n_features, n_hidden))
+        part[:] = np.einsum("sa,cak->csk", features.single, gamma)
+    return Side(
+        Parameters(
+            hidden_bias=np.zeros(padded(n_hidden), dtype),
+            rating_bias=np.zeros((links.n_columns if has_bias else 0, n), dtype),
+            coupling=coupling,
+            link_weight=np.zeros((links.n_edges, len(features.pair)), dtype),
+        ),
+        n_hidden,
+        links,
+        np.zeros(n, dtype),
+    )

@@ -1,0 +1,289 @@
+"""Links between the columns of a rating matrix: the most correlated columns (paper, section 4.1).
+
+Rows by user give links between items; rows by item, links between users.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ordbm.data.csr import CSR
+from ordbm.errors import CostError, SettingsError
+from ordbm.runtime.threads import thread_count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ordbm.kernels.correlation import Best, Packing
+
+PAIRS_PER_SECOND = 2e8  # co-rated pairs per second and thread that a refusal reckons with
+BUDGET = 2e10  # co-rated pairs: under two minutes of one thread at that rate
+MOST_CANDIDATES = 5e7  # partners held by all threads together, 12 bytes each
+ROUNDING = 1e-12  # real-valued sums that cancel to less than this part of their terms are zero
+
+
+class Links(NamedTuple):
+    """An undirected graph over C columns with E edges, each listed at both of its ends.
+
+    Column c has neighbours `neighbour[start[c]:start[c + 1]]`, increasing; `edge` numbers the edges
+    in the order of their (lower, higher) columns, the same number at both ends.
+    """
+
+    start: NDArray[np.int64]  # (C + 1,)
+    neighbour: NDArray[np.int32]  # (2 E,)
+    edge: NDArray[np.int32]  # (2 E,)
+    similarity: NDArray[np.float32]  # (E,), positive
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.start) - 1
+
+    @property
+    def n_edges(self) -> int:
+        return len(self.similarity)
+
+
+def no_links(n_columns: int) -> Links:
+    """The graph without edges."""
+    return Links(
+        start=np.zeros(n_columns + 1, np.int64),
+        neighbour=np.zeros(0, np.int32),
+        edge=np.zeros(0, np.int32),
+        similarity=np.zeros(0, np.float32),
+    )
+
+
+def pair_work(rows: CSR) -> int:
+    """Σ_r N_r (N_r − 1) / 2: the co-rated pairs that links between the columns must visit."""
+    length = np.diff(rows.start)
+    return int((length * (length - 1) // 2).sum())
+
+
+def correlation_links(
+    rows: CSR,
+    transposed: CSR,
+    values: ArrayLike | None = None,
+    *,
+    n_neighbours: int = 100,
+    shrinkage: float = 0.0,
+    min_support: int = 3,
+    threads: int | None = None,
+    budget: float | None = BUDGET,
+) -> Links:
+    """Link each column with the columns most correlated with it.
+
+    The similarity of columns i and j is the Pearson correlation over the n rows that rated both,
+    each centred on its mean over those rows (Sarwar et al., 2001), times n / (n + shrinkage). A
+    column lists its `n_neighbours` most similar columns among those of positive similarity and
+    `min_support` common rows or more; ties go to the larger support, then to the lower column. Two
+    columns are linked when either lists the other.
+
+    The paper names neither shrinkage nor support: the defaults are none, and the least support at
+    which a correlation says anything (over two common rows it is ±1 or undefined). Shrinking makes
+    far better neighbours: without it the most similar columns are those that share just enough rows
+    to agree by chance.
+
+    `rows` and `transposed` are the two orientations of the same ratings (see `with_transpose`).
+    `values` holds the number that stands for each level; without it `rows.value` is used.
+
+    The result does not depend on `threads`. Work and time grow with `pair_work(rows)`; above
+    `budget` pairs a `CostError` is raised (None: no limit).
+    """
+    n_columns = transposed.n_rows
+    if n_neighbours < 0 or shrinkage < 0:
+        raise SettingsError(
+            f"n_neighbours ({n_neighbours}) and shrinkage ({shrinkage}) must not be negative"
+        )
+    threads = thread_count(threads)
+    work = pair_work(rows)
+    if n_neighbours == 0 or work == 0:
+        return no_links(n_columns)
+    if budget is not None and work > budget:
+        raise CostError(_refusal(rows.n_rows, n_columns, work, budget, threads))
+
+    from ordbm.kernels import correlation as kernel  # noqa: PLC0415
+
+    score, grid = _scores(rows, transposed, values)
+    side = kernel.Side(
+        rows.start, rows.column, score, transposed.start, transposed.column, transposed.in_transpose
+    )
+    tolerance = ROUNDING if grid is None else 0.0
+    rule = kernel.Rule(float(shrinkage), int(min_support), tolerance)
+    room = _heap_starts(rows, transposed, n_neighbours)
+
+    def scan(first: int, last: int, best: Best) -> None:
+        if grid is not None:
+            kernel.scan_whole_numbers(side, first, last, grid, rule, best)
+        else:
+            kernel.scan_reals(side, first, last, rule, best)
+
+    return _links(_best_partners(scan, room, threads), n_columns)
+
+
+def _refusal(n_rows: int, n_columns: int, work: int, budget: float, threads: int) -> str:
+    seconds = work / PAIRS_PER_SECOND / threads
+    return (
+        f"links between {n_columns:,} columns over {n_rows:,} rows need about {work:.2g} co-rated "
+        f"pairs, some {_duration(seconds)} on {threads} thread(s) at {PAIRS_PER_SECOND:.0e} pairs "
+        f"per second and thread; the budget is {budget:.2g} pairs. The cost is the sum of squared "
+        f"row lengths, so fewer neighbours do not lower it: leave these links out (user_links=0 "
+        f"or item_links=0), drop or sample the longest rows, or raise the budget "
+        f"(OrdinalBM(link_budget={1.06 * work:.2g}), correlation_links(budget={1.06 * work:.2g}))."
+    )
+
+
+def _duration(seconds: float) -> str:
+    for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
+def _scores(
+    rows: CSR, transposed: CSR, values: ArrayLike | None
+) -> tuple[NDArray[Any], Packing | None]:
+    """The number of each rating in row order: grid positions and their packing, or reals."""
+    if values is None:
+        if len(rows.value) != len(rows.column):
+            raise SettingsError("these ratings have levels: give `values`, a number for each level")
+        return _standardised(np.asarray(rows.value, np.float64), rows, transposed), None
+    number = np.asarray(values, np.float64)
+    if not np.isfinite(number).all():
+        raise SettingsError(f"every level needs a finite value; got {number.tolist()}")
+    grid = _grid(number)
+    if grid is None:
+        return _standardised(number[rows.level], rows, transposed), None
+    if np.array_equal(grid, np.arange(len(grid))):
+        return rows.level, _packing(int(grid.max(initial=0)))
+    return grid[rows.level], _packing(int(grid.max(initial=0)))
+
+
+def _grid(values: NDArray[np.float64]) -> NDArray[np.uint8] | None:
+    """Whole numbers 0..255 that are the values but for offset and unit, or None."""
+    distinct = np.unique(values)
+    if len(distinct) < 2:
+        return np.zeros(len(values), np.uint8)
+    position = (values - distinct[0]) / np.diff(distinct).min()
+    whole = np.rint(position)
+    if whole.max() > 255 or np.abs(position - whole).max() > 1e-6:
+        return None
+    grid: NDArray[np.uint8] = whole.astype(np.uint8)
+    return grid
+
+
+def _packing(width: int) -> Packing:
+    """How to hold the six sums of as many co-ratings as possible, scores 0..width, in 64 bits."""
+    from ordbm.kernels.correlation import Packing  # noqa: PLC0415
+
+    middle = (width + 1) // 2
+    lift = middle * (width - middle)  # the most negative product of two centred scores
+    position = np.arange(width + 1)
+    x, y = np.meshgrid(position, position, indexing="ij")
+    centred_x, centred_y = x - middle, y - middle
+    fields = [np.ones_like(x), x, y, centred_x**2, centred_y**2, centred_x * centred_y + lift]
+    peaks = [int(field.max()) for field in fields]
+
+    def bits(capacity: int) -> list[int]:
+        return [(capacity * peak).bit_length() for peak in peaks]
+
+    capacity = 0
+    while capacity < 2**16 and sum(bits(2 * capacity + 1)) <= 64:
+        capacity = 2 * capacity + 1
+    widths = bits(capacity)
+    shifts = np.concatenate([[0], np.cumsum(widths[:-1])]).astype(np.uint64)
+    table = np.zeros_like(x, np.uint64)
+    for field, shift in zip(fields, shifts, strict=True):
+        table |= field.astype(np.uint64) << shift
+    masks = np.array([(1 << bit) - 1 for bit in widths], np.uint64)
+    if capacity < 15:  # so few that emptying the words would cost more than packing saves
+        capacity = 0
+    return Packing(table, tuple(shifts), tuple(masks), capacity, middle, lift)
+
+
+def _standardised(score: NDArray[np.float64], rows: CSR, transposed: CSR) -> NDArray[np.float64]:
+    """Scores less their column's mean, over its deviation: the same correlations, less rounding.
+
+    A column that is constant but for rounding becomes zero.
+    """
+    n_columns = transposed.n_rows
+    count = np.maximum(np.diff(transposed.start), 1)
+    largest = np.zeros(n_columns)
+    np.maximum.at(largest, rows.column, np.abs(score))
+    mean = np.bincount(rows.column, score, n_columns) / count
+    score = score - mean[rows.column]
+    deviation = np.sqrt(np.bincount(rows.column, score * score, n_columns) / count)
+    varies = deviation > ROUNDING * largest
+    return score * np.where(varies, 1 / np.where(varies, deviation, 1), 0.0)[rows.column]
+
+
+def _heap_starts(rows: CSR, transposed: CSR, n_neighbours: int) -> NDArray[np.int64]:
+    """Where each column's list of partners begins; no longer than the partners it can have."""
+    others = np.diff(rows.start) - 1
+    met = np.concatenate([[0], np.cumsum(others[transposed.column])])
+    possible = met[transposed.start[1:]] - met[transposed.start[:-1]]
+    length = np.minimum(possible, min(n_neighbours, transposed.n_rows - 1))
+    return np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
+
+
+def _best_partners(
+    scan: Callable[[int, int, Best], None], room: NDArray[np.int64], threads: int
+) -> Best:
+    """The best partners of every column: blocks of columns shared out over threads, then merged."""
+    from ordbm.kernels.correlation import Best, merge  # noqa: PLC0415
+
+    n_columns = len(room) - 1
+    threads = int(max(min(threads, n_columns, MOST_CANDIDATES // max(room[-1], 1)), 1))
+    block = min(max(n_columns // (16 * threads), 1), 64)
+    firsts: SimpleQueue[int] = SimpleQueue()
+    for first in range(0, n_columns, block):
+        firsts.put(first)
+
+    def share() -> Best:
+        best = Best(
+            start=room.copy(),
+            size=np.zeros(n_columns, np.int32),
+            least=np.zeros(n_columns, np.float32),
+            similarity=np.empty(room[-1], np.float32),
+            support=np.empty(room[-1], np.int32),
+            partner=np.empty(room[-1], np.int32),
+        )
+        while True:
+            try:
+                first = firsts.get_nowait()
+            except Empty:
+                return best
+            scan(first, min(first + block, n_columns), best)
+
+    if threads == 1:
+        return share()
+    with ThreadPoolExecutor(threads) as pool:
+        shares = [task.result() for task in [pool.submit(share) for _ in range(threads)]]
+    while len(shares) > 1:
+        merge(shares[0], shares.pop())
+    return shares[0]
+
+
+def _links(best: Best, n_columns: int) -> Links:
+    """The union of all columns' lists, as a graph."""
+    from ordbm.kernels.correlation import both_ways  # noqa: PLC0415
+
+    room = np.diff(best.start)
+    rank = np.arange(best.start[-1]) - np.repeat(best.start[:-1], room)
+    filled = rank < np.repeat(best.size, room)
+    owner = np.repeat(np.arange(n_columns), best.size)
+    partner = best.partner[filled].astype(np.int64)
+    key = np.minimum(owner, partner) * n_columns + np.maximum(owner, partner)
+    key, first = np.unique(key, return_index=True)
+    low, high = (key // n_columns).astype(np.int32), (key % n_columns).astype(np.int32)
+    start = np.zeros(n_columns + 1, np.int64)
+    degree = np.bincount(low, minlength=n_columns) + np.bincount(high, minlength=n_columns)
+    np.cumsum(degree, out=start[1:])
+    neighbour = np.empty(2 * len(key), np.int32)
+    edge = np.empty(2 * len(key), np.int32)
+    both_ways(low, high, start, neighbour, edge)
+    return Links(start, neighbour, edge, best.similarity[filled][first])

@@ -1,0 +1,193 @@
+"""Which items get rated: the state *absent* of every pair, and the log-odds against it.
+
+Ratings alone leave the zero of an item's energy open: a constant added to all of its level
+potentials changes no rating's distribution. Here the zero is that of *absent*. A pair's levels
+together have the potential pi = c_u + b_i + g_u sum_j s_ij over the other items j that the user
+has rated, and share it as the rating machines say: P(absent) = 1 / (1 + e^pi) and
+P(level) = P(rated) P(level | rated). The links s are symmetric and signed: the feature of a link is
+that both items are present. The gain g_u = sqrt(typical / number of the user's ratings) keeps the
+sum of many links as large as that of a typical user.
+
+The priors that give the best lists draw probabilities together. What is told is therefore read off
+an increasing curve of pi, learnt from people whom the machine had not seen: it changes nobody's
+order by pi, and makes P(rated) mean what it says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from scipy.special import expit
+
+from ordbm.data.csr import CSR, with_transpose
+from ordbm.kernels import presence as kernels
+from ordbm.runtime.arrays import Array, Codes
+from ordbm.runtime.threads import run_on_threads, share
+
+USER_PRECISION = 1.0  # of the prior of a user's bias
+AT_ONCE = 32_000_000  # bytes of log-odds
+KNOTS = np.arange(-10, 6.5, 0.5, dtype=np.float32)  # the potentials at which the curve has knots
+
+
+@dataclass(frozen=True, eq=False)
+class Presence:
+    """The parameters of presence."""
+
+    item_bias: Array  # (items,)
+    user_bias: Array  # (users,)
+    linked: Array  # (L,) the items that have links, increasing
+    weight: Array  # (L, L) symmetric, zero diagonal
+    typical: float  # ratings of a user whose gain is one
+    unknown_bias: float  # of an item without ratings
+    # What log-odds are above the potentials of CURVE; straight between these, the same beyond.
+    recalibration: Array = field(default_factory=lambda: np.zeros_like(KNOTS))
+
+    def gain(self, count: Array) -> Array:
+        """How much each link of users with this many ratings counts."""
+        return np.sqrt(self.typical / np.maximum(count, 1)).astype(np.float32)
+
+
+class ConditionedPresence:
+    """What `presence` says of users with these ratings."""
+
+    def __init__(
+        self, presence: Presence, by_user: CSR, threads: int, user_bias: Array | None = None
+    ) -> None:
+        self.presence, self.by_user, self.threads = presence, by_user, threads
+        self.user_bias = presence.user_bias if user_bias is None else user_bias
+
+    @cached_property
+    def rated(self) -> CSR:
+        """The ratings of linked items alone, by user."""
+        return linked_rows(self.by_user, self.presence.linked, len(self.presence.item_bias))
+
+    @cached_property
+    def gain(self) -> Array:
+        return self.presence.gain(np.diff(self.by_user.start))
+
+    @property
+    def users_at_once(self) -> int:
+        """Users whose log-odds are held at a time."""
+        return max(1, AT_ONCE // (4 * max(len(self.presence.item_bias), 1)))
+
+    def log_odds(self, users: Codes) -> Array:
+        """log P(rated) / P(absent) for all items, (users, items); a pair's own rating is left out.
+
+        User -1 is somebody of whom nothing is known.
+        """
+        out = self.potential(users)
+        has_rated = (users >= 0) & (np.diff(self.by_user.start)[users] > 0)
+        first, step = KNOTS[0], KNOTS[1] - KNOTS[0]
+
+        def work(thread: int) -> None:
+            begin, end = share(len(users), thread, self.threads)
+            kernels.recalibrate(
+                begin, end, has_rated, first, step, self.presence.recalibration, out
+            )
+
+        run_on_threads(self.threads, work)
+        return out
+
+    def potential(self, users: Codes) -> Array:
+        """pi, of which log-odds are a curve for those who have rated something."""
+        presence = self.presence
+        out = np.empty((len(users), len(presence.linked)), np.float32)
+        known = np.where(users >= 0, users, 0)
+        bias = presence.item_bias[presence.linked]
+
+        def work(thread: int) -> None:
+            begin, end = share(len(known), thread, self.threads)
+            kernels.log_odds(
+                begin, end, known, self.rated.start, self.rated.column, self.gain, presence.weight,
+                bias, self.user_bias, out,
+            )  # fmt: skip
+
+        run_on_threads(self.threads, work)
+        if len(presence.linked) < len(presence.item_bias):
+            linked, out = out, presence.item_bias + self.user_bias[known][:, None]
+            out[:, presence.linked] = linked
+        out[users < 0] = presence.item_bias
+        return out
+
+    def pair_log_odds(self, users: Codes, items: Codes) -> Array:
+        """log P(rated) / P(absent) of each pair, (pairs,); -1 stands for the unknown."""
+        out = np.empty(len(users), np.float32)
+        order = np.argsort(users, kind="stable")
+        person, begin = np.unique(users[order], return_index=True)
+        end = np.append(begin[1:], len(users))
+        size = self.users_at_once
+        for first in range(0, len(person), size):
+            odds = self.log_odds(person[first : first + size])
+            pairs = order[begin[first] : end[min(first + size, len(person)) - 1]]
+            row = np.searchsorted(person[first : first + size], users[pairs])
+            out[pairs] = odds[row, items[pairs]]
+            own = self.user_bias[users[pairs]] * (users[pairs] >= 0)
+            stranger = items[pairs] < 0
+            out[pairs[stranger]] = (self.presence.unknown_bias + own)[stranger]
+        return out
+
+    def reasons(self, user: int, item: int, n: int) -> list[tuple[int, float]]:
+        """The n of the user's items that raise an item's potential most, and by how much."""
+        linked = self.presence.linked
+        place = int(np.searchsorted(linked, item))
+        if place == len(linked) or linked[place] != item:
+            return []
+        mine = self.rated.column[self.rated.start[user] : self.rated.start[user + 1]]
+        added = self.gain[user] * self.presence.weight[place, mine]
+        best = np.argsort(-added, kind="stable")[:n]
+        return [(int(linked[mine[one]]), float(added[one])) for one in best if added[one] > 0]
+
+
+def fold_in_presence(conditioned: ConditionedPresence, items: Codes) -> ConditionedPresence:
+    """What is said of somebody new, code 0, who rated these items.
+
+    Their bias is where the machine expects them to rate as many items as they did, drawn to that of
+    a typical user.
+    """
+    row = CSR(
+        np.array([0, len(items)], np.int64),
+        np.sort(items).astype(np.int32),
+        np.zeros(len(items), np.uint8),
+        np.zeros(0, np.float32),
+        np.zeros(0, np.int32),
+    )
+    found = ConditionedPresence(conditioned.presence, row, 1, np.zeros(1, np.float32))
+    if len(items):
+        without_bias = found.potential(np.zeros(1, np.int32))[0]
+        found.user_bias[0] = fitting_bias(without_bias, len(items), USER_PRECISION)
+    return found
+
+
+def fitting_bias(potential: Array, count: float, precision: float = 0.0) -> float:
+    """c where sum sigmoid(potential + c) + precision c = count, by Newton's method in a bracket."""
+    potential = potential.astype(np.float64)
+    low, high, c = -50.0, 50.0, 0.0
+    for _ in range(100):
+        proba = expit(potential + c)
+        excess = proba.sum() + precision * c - count
+        low, high = (low, c) if excess > 0 else (c, high)
+        step = c - excess / max((proba * (1 - proba)).sum() + precision, 1e-300)
+        new = step if low < step < high else (low + high) / 2
+        if abs(new - c) < 1e-9:
+            break
+        c = new
+    return float(c)
+
+
+def linked_rows(rows: CSR, linked: Array, n_items: int) -> CSR:
+    """The ratings of linked items alone, by their places among these."""
+    place = np.full(n_items, -1, np.int32)
+    place[linked] = np.arange(len(linked), dtype=np.int32)
+    column = place[rows.column]
+    kept = column >= 0
+    start = np.concatenate([[0], np.cumsum(kept)])[rows.start]
+    return CSR(
+        start.astype(np.int64), column[kept], rows.level[:0], rows.value[:0], np.zeros(0, np.int32)
+    )
+
+
+def both_ways(rows: CSR, n_linked: int) -> tuple[CSR, CSR]:
+    """Linked ratings by user and by item."""
+    return with_transpose(rows._replace(level=np.zeros(len(rows.column), np.uint8)), n_linked)

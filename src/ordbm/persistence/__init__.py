@@ -1,0 +1,1 @@
+"""Models and trainings in files."""

@@ -1,0 +1,168 @@
+"""Training kept in a file, to go on from after a kill as if nothing had happened.
+
+An epoch depends on the settings, the ratings, its number, and what the epoch before left behind.
+The file has the last two, and says what the first two were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from dataclasses import asdict
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import RatingScale
+from ordbm.errors import CheckpointError, ModelFileError, SettingsError
+from ordbm.model.learners import ContrastiveDivergence, Learner
+from ordbm.model.settings import Settings
+from ordbm.persistence.container import read_container, write_container
+from ordbm.runtime.arrays import Array
+from ordbm.runtime.atomic_files import TEMPORARY
+from ordbm.training.state import Saved
+
+FILE = "checkpoint.ordbm"
+PAUSE = 20  # times what writing took: how long to wait before the next; it costs 5 % at most
+
+# These change no epoch, only how many there are or how soon they are done.
+_FREE = {"epochs", "patience", "threads", "link_budget"}
+
+
+class Checkpoint:
+    """The file of one training, in a folder of its own.
+
+    It is written when an epoch has ended, but not before `PAUSE` times the last writing's time have
+    passed, and once more at the end: short epochs must not wait for the disk. Until a new file is
+    complete the old one stays.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        settings: Settings,
+        learner: Learner,
+        ratings: Ratings,
+        validation: Ratings | None = None,
+    ) -> None:
+        self.path = Path(folder) / FILE
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # A kill while writing leaves these behind.
+            for left_over in self.path.parent.glob(f".{FILE}.*{TEMPORARY}"):
+                left_over.unlink()
+        except OSError as error:
+            raise SettingsError(
+                f"checkpoint={os.fspath(folder)!r} cannot be used: {error.strerror}; give a folder "
+                "that can be written to"
+            ) from error
+        self._learner = learner
+        self._origin = _origin(settings, learner, ratings, validation)
+        self.epoch = 0  # the one in the file, as far as this object knows
+        self._written = -np.inf
+        self._cost = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether enough time has passed since the last writing."""
+        return time.perf_counter() - self._written >= PAUSE * self._cost
+
+    def write(self, saved: Saved) -> None:
+        started = time.perf_counter()
+        header = {
+            "origin": self._origin | self._chain_lengths(len(saved.history)),
+            "history": saved.history,
+            "stopped": saved.stopped,
+        }
+        write_container(self.path, "checkpoint", header, saved.arrays)
+        self._written = time.perf_counter()
+        self._cost = self._written - started
+        self.epoch = len(saved.history)
+
+    def read(self) -> Saved | None:
+        """What was saved last, if anything was; an error if it is of another training."""
+        if not self.path.exists():
+            return None
+        try:
+            header, arrays = read_container(self.path, "checkpoint")
+        except ModelFileError as error:
+            raise ModelFileError(
+                f"the training cannot go on: {error}; or leave resume out to start anew"
+            ) from error
+        try:
+            saved = Saved(list(header["history"]), bool(header["stopped"]), arrays)
+            origin = dict(header["origin"])
+        except (KeyError, TypeError, ValueError):
+            raise ModelFileError(
+                f"{os.fspath(self.path)!r} is not a checkpoint of a training: leave resume out to "
+                "start anew"
+            ) from None
+        now = self._origin | self._chain_lengths(len(saved.history))
+        changes = [
+            f"{name} {origin.get(name, 'not known')} then, {now.get(name, 'not known')} now"
+            for name in now | origin
+            if origin.get(name) != now.get(name)
+        ]
+        if changes:
+            raise CheckpointError(
+                f"{os.fspath(self.path)!r} is of another training: {'; '.join(changes)}; use the "
+                "same settings and ratings, or leave resume out to start anew"
+            )
+        self.epoch = len(saved.history)
+        return saved
+
+    def _chain_lengths(self, epochs: int) -> dict[str, str]:
+        """What a function for the length of Gibbs chains has given in the epochs so far."""
+        learner = self._learner
+        if not isinstance(learner, ContrastiveDivergence) or not callable(learner.steps):
+            return {}
+        return {"steps": str([learner.chain_length(epoch) for epoch in range(epochs)])}
+
+
+def _origin(
+    settings: Settings, learner: Learner, ratings: Ratings, validation: Ratings | None
+) -> dict[str, str]:
+    """All that the bits of an epoch depend on, by name, as text.
+
+    Ids are not among it: learning knows users and items by number only.
+    """
+    told = {**asdict(settings), "hidden": settings.hidden_sizes, "learner": type(learner).__name__}
+    told |= asdict(learner)
+    origin = {
+        name: _text(value)
+        for name, value in told.items()
+        if name not in _FREE and not callable(value)
+    }
+    origin["ratings"] = _summary(ratings)
+    if not isinstance(validation, Ratings):  # none, or something that fit will refuse
+        return origin | {"validation": "none"}
+    known = (ratings.users.codes(validation.users.ids), ratings.items.codes(validation.items.ids))
+    return origin | {"validation": _summary(validation, *known)}
+
+
+def _text(value: Any) -> str:
+    """A setting as text, the same for numbers of equal value."""
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_text, value))})"
+    if isinstance(value, Integral):
+        return str(int(value))
+    if isinstance(value, Real):
+        return str(float(value)).removesuffix(".0")
+    return str(value)
+
+
+def _summary(ratings: Ratings, *further: Array) -> str:
+    """How many ratings there are, and a digest of which; `further` arrays enter it too."""
+    rows, scale = ratings.by_user, ratings.scale
+    size = f"{len(ratings):,} by {ratings.n_users:,} users of {ratings.n_items:,} items"
+    digest = hashlib.sha256(size.encode())
+    levels = [scale.values, scale.edges] if isinstance(scale, RatingScale) else []
+    for array in (rows.start, rows.column, rows.level, rows.value, *further, *levels):
+        if array is not None:
+            digest.update(str(array.dtype).encode())
+            digest.update(np.ascontiguousarray(array).data)
+    return f"{size} (digest {digest.hexdigest()[:16]})"

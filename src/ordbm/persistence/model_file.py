@@ -1,0 +1,366 @@
+"""The model file: all of a fitted model in one container, and back.
+
+What a file says is checked in full before anything is made of it: compiled code trusts its index
+arrays. Whatever follows from something else (the ratings by item, both ends of a link, feature
+tables) is not stored but made again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordbm.data.csr import CSR, CSRPair, stable_order, with_transpose
+from ordbm.data.ids import IdMap
+from ordbm.data.scale import LARGEST, ContinuousScale, RatingScale, Scale
+from ordbm.data.standardiser import Standardiser
+from ordbm.errors import ModelFileError
+from ordbm.inference.distributions import level_cells
+from ordbm.inference.fitted import FittedModel, Origin
+from ordbm.kernels.structures import padded
+from ordbm.model.features import Features, features
+from ordbm.model.learners import learner_of
+from ordbm.model.machine import Machine, Parameters, Side
+from ordbm.model.neighbours import Links
+from ordbm.model.settings import Settings, settings_of
+from ordbm.persistence.container import (
+    LARGEST_PARAMETER,
+    Arrays,
+    Header,
+    read_container,
+    taken,
+    write_container,
+)
+from ordbm.persistence.json_values import STORABLE, packed, packed_ids, unpacked, unpacked_ids
+from ordbm.persistence.stored_presence import packed_presence, presence_arrays, unpacked_presence
+from ordbm.persistence.stored_settings import (
+    packed_settings,
+    unpacked_record,
+    unpacked_settings,
+)
+from ordbm.runtime.threads import thread_count
+from ordbm.training.loop import EpochRecord
+
+LARGEST_RATING = 1e12  # in units of its deviation
+WIDEST = 1e4  # sum of a column's Gaussian couplings; a quadrature spans it in half units
+
+_FAULTS = (
+    ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
+)  # fmt: skip
+
+
+class Stored(NamedTuple):
+    """A fitted model in parts: what its constructor was told, its training, what it learnt."""
+
+    told: dict[str, Any]
+    history: list[EpochRecord]
+    interrupted: bool
+    fitted: FittedModel
+
+
+def save_model(path: str | os.PathLike[str], model: Stored) -> None:
+    """Write the model file; the same model gives the same bytes."""
+    fitted = model.fitted
+    rows = fitted.ratings.by_user
+    arrays: Arrays = {
+        "ratings.start": rows.start,
+        "ratings.column": rows.column,
+        "ratings.level": rows.level,
+        "ratings.value": rows.value,
+        **_id_arrays("user", fitted.users),
+        **_id_arrays("item", fitted.items),
+    }
+    for number, machine in enumerate(fitted.machines):
+        arrays |= _machine_arrays(machine, number)
+    arrays |= presence_arrays(fitted.presence)
+    header = {
+        "version": fitted.origin.version,
+        "time": fitted.origin.time,
+        "settings": packed_settings(model.told),
+        "interrupted": model.interrupted,
+        "history": [asdict(record) for record in model.history],
+        "features": fitted.machines[0].features.kind,
+        "members": len(fitted.machines),
+        "hidden": [int(side.n_hidden) if side else 0 for side in fitted.machines[0].sides],
+        "scale": _packed_scale(fitted.scale),
+        "standardiser": fitted.standardiser,
+        "presence": packed_presence(fitted.presence),
+    }
+    try:
+        _stored(json.loads(json.dumps(header)), dict(arrays))
+    except _FAULTS as error:  # better now than when the model is gone
+        raise ModelFileError(f"this model cannot be stored: {error}") from None
+    write_container(path, "model", header, arrays)
+
+
+def load_model(path: str | os.PathLike[str]) -> Stored:
+    """The model in a file, checked; no code in it is ever run."""
+    header, arrays = read_container(path, "model")
+    try:
+        return _stored(header, arrays)
+    except _FAULTS as error:  # its checksum holds, its content does not
+        reason = f"no {error}" if isinstance(error, KeyError) else error
+        raise ModelFileError(
+            f"{os.fspath(path)!r} does not hold a model that ordbm could have written ({reason}): "
+            "save or fetch it again"
+        ) from None
+
+
+def _stored(header: Header, arrays: Arrays) -> Stored:
+    told = unpacked_settings(header["settings"])
+    settings = settings_of(**told)
+    learner_of(settings.learner)
+    scale = _unpacked_scale(header["scale"])
+    users, items = (IdMap(unpacked_ids(f"{name}_ids", arrays)) for name in ("user", "item"))
+    table = features(header["features"], len(scale) if isinstance(scale, RatingScale) else 1)
+    if scale.is_continuous and not table.is_gaussian:
+        raise ValueError("continuous ratings without Gaussian features")
+    standardiser = _unpacked_standard(header["standardiser"], scale, needed=table.is_gaussian)
+    rows = _rows(arrays, len(users), len(items), table.n_levels, gaussian=table.is_gaussian)
+    settings = replace(settings, hidden=tuple(header["hidden"]))  # may follow the ratings
+    machines = _machines(header["members"], arrays, settings, table, len(users), len(items))
+    presence = unpacked_presence(header["presence"], arrays, len(users), len(items))
+    if arrays:
+        raise ValueError(f"{min(arrays)} has no place in it")
+    return Stored(
+        told,
+        [unpacked_record(entry) for entry in header["history"]],
+        header["interrupted"] is True,
+        FittedModel(
+            users,
+            items,
+            scale,
+            standardiser,
+            machines,
+            CSRPair(*with_transpose(rows, len(items))),
+            # The file may come from a larger computer; results do not depend on threads.
+            min(thread_count(settings.threads), thread_count(None)),
+            _origin(header["version"], header["time"]),
+            presence,
+        ),
+    )
+
+
+def _id_arrays(name: str, ids: IdMap) -> Arrays:
+    try:
+        return packed_ids(f"{name}_ids", ids.ids)
+    except (TypeError, RecursionError) as error:
+        raise ModelFileError(
+            f"a {name} id cannot be stored: {error}; use {STORABLE} as ids"
+        ) from None
+
+
+def _origin(version: Any, time: Any) -> Origin:
+    if not isinstance(version, str) or not isinstance(time, str):
+        raise TypeError("version and time must be text")
+    return Origin(version, time)
+
+
+# -- scale ----------------------------------------------------------------------------------------
+
+
+def _packed_scale(scale: Scale) -> Header:
+    if isinstance(scale, ContinuousScale):
+        return {"mean": float(scale.mean), "deviation": float(scale.deviation)}
+    if scale.labels is not None:
+        return {"labels": packed(list(scale.labels))}
+    if scale.edges is not None:
+        return {"edges": scale.edges.tolist()}
+    return {"levels": scale.values.tolist()}
+
+
+def _unpacked_scale(plain: Header) -> Scale:
+    if "mean" in plain:
+        return ContinuousScale(*_unit([plain["mean"], plain["deviation"]]))
+    if "edges" in plain:
+        return RatingScale.bins(_numbers(plain["edges"]))
+    if "labels" not in plain:
+        return RatingScale(_numbers(plain["levels"]))
+    labels = unpacked(plain["labels"])
+    if not all(isinstance(label, str) for label in labels):
+        raise TypeError("labels must be text")
+    return RatingScale(labels)
+
+
+def _unpacked_standard(plain: Any, scale: Scale, *, needed: bool) -> Standardiser | None:
+    if (plain is not None) != needed:
+        raise ValueError("the Gaussian unit is at odds with the features")
+    if plain is None:
+        return None
+    standardiser = Standardiser(*_unit(plain))
+    if isinstance(scale, RatingScale):
+        with np.errstate(over="ignore"):
+            if not (np.abs(level_cells(scale, standardiser)[1:-1]) <= LARGEST_RATING).all():
+                raise ValueError("the Gaussian unit is at odds with the scale")
+    return standardiser
+
+
+def _unit(plain: Sequence[Any]) -> tuple[float, float]:
+    mean, deviation = _numbers(plain)
+    if not (abs(mean) <= LARGEST and 1 / LARGEST <= deviation <= LARGEST):
+        raise ValueError("a mean or deviation is out of range")
+    return mean, deviation
+
+
+def _numbers(plain: Sequence[Any]) -> list[float]:
+    if not all(type(value) is float for value in plain):
+        raise TypeError("a scale must have numbers")
+    return list(plain)
+
+
+# -- ratings, parameters, links -------------------------------------------------------------------
+
+
+def _rows(arrays: Arrays, n_users: int, n_items: int, n_levels: int, *, gaussian: bool) -> CSR:
+    """The ratings by user, every index within its range."""
+    start = taken(arrays, "ratings.start", np.int64, n_users + 1)
+    column = taken(arrays, "ratings.column", np.int32, None)
+    n = len(column)
+    level = taken(arrays, "ratings.level", np.uint8, n)
+    value = taken(arrays, "ratings.value", np.float32, n if gaussian else 0)
+    if not n or start[0] != 0 or start[-1] != n or (start[1:] < start[:-1]).any():
+        raise ValueError("the users' ratings do not add up")
+    if column.min() < 0 or column.max() >= n_items or level.max() >= n_levels:
+        raise ValueError("a rating is of no item or of no level")
+    begins = np.zeros(n + 1, bool)
+    begins[start] = True
+    if not (begins[1:-1] | (column[1:] > column[:-1])).all():
+        raise ValueError("a user's ratings are out of order")
+    if not (np.abs(value) <= LARGEST_RATING).all():
+        raise ValueError("a rating is out of range")
+    return CSR(start, column, level, value, np.empty(0, np.int32))
+
+
+def _place(member: int) -> str:
+    """What the names of a machine's arrays start with; the first one's are plain, as ever."""
+    return f"member{member}." if member else ""
+
+
+def _machine_arrays(machine: Machine, member: int) -> Arrays:
+    """Parameters by name; the links, which all machines share, with the first one's."""
+    arrays = {"level_bias": machine.level_bias}
+    for name, side in zip(("user", "item"), machine.sides, strict=True):
+        if side is not None:
+            found = side.parameters._asdict() | {"unknown_bias": side.unknown_bias}
+            found |= {} if member else _link_arrays(side.links)
+            arrays |= {f"{name}_side.{key}": value for key, value in found.items()}
+    return {_place(member) + name: array for name, array in arrays.items()}
+
+
+def _machines(
+    count: Any, arrays: Arrays, settings: Settings, table: Features, n_users: int, n_items: int
+) -> list[Machine]:
+    """All machines, their shapes as the settings have them."""
+    if type(count) is not int or not 1 <= count <= len(arrays):
+        raise ValueError("the number of machines is at odds with what there is")
+    links = [_stored_links(arrays, *about) for about in (("user", n_items), ("item", n_users))]
+    machines = []
+    for member in range(count):
+        place = _place(member)
+        level_bias = taken(arrays, f"{place}level_bias", np.dtype(settings.dtype), table.n_levels)
+        sides = [
+            _side(arrays, f"{place}{name}_side", number, links[number], settings, table)
+            for number, name in enumerate(("user", "item"))
+        ]
+        machines.append(Machine(table, level_bias, *sides))
+        _check_machine(machines[-1])
+    return machines
+
+
+def _link_arrays(links: Links) -> Arrays:
+    owner = np.repeat(np.arange(links.n_columns, dtype=np.int32), np.diff(links.start))
+    upward = links.neighbour > owner  # each link once, from its lower end: in the order of edges
+    return {
+        "link_low": owner[upward],
+        "link_high": links.neighbour[upward],
+        "link_similarity": links.similarity,
+    }
+
+
+def _side(
+    arrays: Arrays,
+    name: str,
+    number: int,
+    links: Links | None,
+    settings: Settings,
+    table: Features,
+) -> Side | None:
+    """One machine's side; None where there is none."""
+    present = settings.sides in (("user", "item")[number], "joint")
+    if links is None:
+        if present:
+            raise ValueError(f"the {name} is not there")
+        return None
+    if not (present or links.n_edges):
+        raise ValueError(f"the {name} has nothing")
+    n_hidden = int(settings.hidden_sizes[number]) if present else 0
+    d = padded(n_hidden)
+    dtype = np.dtype(settings.dtype)
+
+    def own(key: str, *shape: int) -> NDArray[Any]:
+        return taken(arrays, f"{name}.{key}", dtype, *shape)
+
+    parameters = Parameters(
+        hidden_bias=own("hidden_bias", d),
+        rating_bias=own("rating_bias", links.n_columns if present else 0, table.n_levels),
+        coupling=own("coupling", links.n_columns, table.n_levels, d),
+        link_weight=own("link_weight", links.n_edges, table.n_pair),
+    )
+    return Side(parameters, n_hidden, links, own("unknown_bias", table.n_levels))
+
+
+def _stored_links(arrays: Arrays, name: str, n_columns: int) -> Links | None:
+    """A side's links, of which there may be none; None if there is no such side."""
+    if f"{name}_side.link_low" not in arrays:
+        return None
+    low, high = (
+        taken(arrays, f"{name}_side.{end}", np.int32, None) for end in ("link_low", "link_high")
+    )
+    similarity = taken(arrays, f"{name}_side.link_similarity", np.float32, len(low))
+    if len(high) != len(low):
+        raise ValueError(f"the links of the {name} side do not add up")
+    return _links(low, high, similarity, n_columns)
+
+
+def _links(
+    low: NDArray[np.int32], high: NDArray[np.int32], similarity: NDArray[np.float32], n_columns: int
+) -> Links:
+    """The graph of these links, which must be in the order of their (low, high) columns."""
+    key = low.astype(np.int64) * n_columns + high
+    in_range = (low >= 0) & (low < high) & (high < n_columns)
+    if not in_range.all() or (key[1:] <= key[:-1]).any():
+        raise ValueError("links are out of range or out of order")
+    if not ((similarity > 0) & np.isfinite(similarity)).all():
+        raise ValueError("a link has no similarity")
+    end = np.concatenate([high, low])
+    order = stable_order(end, n_columns)
+    start = np.zeros(n_columns + 1, np.int64)
+    np.cumsum(np.bincount(end, minlength=n_columns), out=start[1:])
+    edge = np.arange(len(low), dtype=np.int32)
+    return Links(
+        start=start,
+        neighbour=np.concatenate([low, high])[order],
+        edge=np.concatenate([edge, edge])[order],
+        similarity=similarity,
+    )
+
+
+def _check_machine(machine: Machine) -> None:
+    """An error unless all parameters are numbers of a size that can be reckoned with."""
+    sides = [side for side in machine.sides if side is not None]
+    parameters = (array for side in sides for array in (side.unknown_bias, *side.parameters))
+    for array in (machine.level_bias, *parameters):
+        if not max(array.max(initial=0), -array.min(initial=0)) <= LARGEST_PARAMETER:
+            raise ValueError("parameters are out of range: it has diverged")
+    for side in sides:
+        bias, coupling = side.parameters.hidden_bias, side.parameters.coupling
+        if bias[side.n_hidden :].any() or coupling[..., side.n_hidden :].any():
+            raise ValueError("there are more hidden units than there should be")
+        if machine.features.is_gaussian and np.abs(coupling).sum(axis=2).max() > WIDEST:
+            raise ValueError("couplings are out of range: it has diverged")

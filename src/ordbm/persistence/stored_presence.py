@@ -1,0 +1,59 @@
+"""What a model file has of presence: which items get rated, and by whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ordbm.model.presence import KNOTS, Presence
+from ordbm.persistence.container import LARGEST_PARAMETER, Arrays, Header, taken
+
+
+def packed_presence(presence: Presence | None) -> Header | None:
+    """Its numbers; None if it was not learnt."""
+    if presence is None:
+        return None
+    return {"typical": presence.typical, "unknown_bias": presence.unknown_bias}
+
+
+def presence_arrays(presence: Presence | None) -> Arrays:
+    """Its parameters by name; each link once."""
+    if presence is None:
+        return {}
+    upper = np.triu_indices(len(presence.linked), 1)
+    return {
+        "presence.item_bias": presence.item_bias,
+        "presence.user_bias": presence.user_bias,
+        "presence.linked": presence.linked,
+        "presence.link": presence.weight[upper],
+        "presence.recalibration": presence.recalibration,
+    }
+
+
+def unpacked_presence(plain: Any, arrays: Arrays, n_users: int, n_items: int) -> Presence | None:
+    """Presence out of `arrays`, checked; None if it was not learnt."""
+    if plain is None:
+        return None
+    typical, unknown_bias = plain["typical"], plain["unknown_bias"]
+    if not (type(typical) is type(unknown_bias) is float):
+        raise TypeError("presence must have numbers")
+    linked = taken(arrays, "presence.linked", np.int32, None)
+    size = len(linked)
+    if size and (linked[0] < 0 or linked[-1] >= n_items or (linked[1:] <= linked[:-1]).any()):
+        raise ValueError("linked items are out of range or out of order")
+    link = taken(arrays, "presence.link", np.float32, size * (size - 1) // 2)
+    item_bias = taken(arrays, "presence.item_bias", np.float32, n_items)
+    user_bias = taken(arrays, "presence.user_bias", np.float32, n_users)
+    recalibration = taken(arrays, "presence.recalibration", np.float32, len(KNOTS))
+    for numbers in (np.array([typical, unknown_bias]), link, item_bias, user_bias, recalibration):
+        if not (np.abs(numbers) <= LARGEST_PARAMETER).all():
+            raise ValueError("a parameter of presence is out of range")
+    if typical <= 0:
+        raise ValueError("a typical user has ratings")
+    if (np.diff(KNOTS + recalibration) <= 0).any():
+        raise ValueError("log-odds of being rated do not grow with their potentials")
+    weight = np.zeros((size, size), np.float32)
+    weight[np.triu_indices(size, 1)] = link
+    weight += weight.T
+    return Presence(item_bias, user_bias, linked, weight, typical, unknown_bias, recalibration)

@@ -1,0 +1,96 @@
+"""What a model was told and how it was trained, as plain JSON values, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+
+from ordbm.errors import ModelFileError
+from ordbm.model.learners import (
+    ContrastiveDivergence,
+    Learner,
+    PseudoLikelihood,
+)
+from ordbm.model.settings import settings_of
+from ordbm.persistence.container import Header
+from ordbm.persistence.json_values import packed, unpacked
+from ordbm.training.loop import EpochRecord
+
+LEARNERS = {kind.__name__: kind for kind in (PseudoLikelihood, ContrastiveDivergence)}
+LARGEST_SETTING = 1e15  # of a learner, where numbers are rates, precisions and sizes
+
+
+def packed_settings(told: Mapping[str, Any]) -> Header:
+    """What a model's constructor was told, learner objects with their fields."""
+    settings = settings_of(**told)
+    return {
+        name: _packed_learner(value, settings.epochs)
+        if isinstance(value, Learner)
+        else _packed_setting(name, str(value) if isinstance(value, np.dtype) else value)
+        for name, value in told.items()
+    }
+
+
+def _packed_learner(learner: Learner, epochs: int) -> Header:
+    if type(learner) not in LEARNERS.values():
+        raise ModelFileError(
+            f"a learner of type {type(learner).__name__} cannot be stored: use one of "
+            f"{', '.join(LEARNERS)}"
+        )
+    told = {field.name: getattr(learner, field.name) for field in fields(learner)}
+    if isinstance(learner, ContrastiveDivergence) and callable(learner.steps):
+        told["steps"] = tuple(map(learner.chain_length, range(max(epochs, 1))))
+    return {
+        "learner": type(learner).__name__,
+        "settings": {name: _packed_setting(name, value) for name, value in told.items()},
+    }
+
+
+def _packed_setting(name: str, value: Any) -> Any:
+    try:
+        return packed(value)
+    except (TypeError, RecursionError) as error:
+        raise ModelFileError(f"the setting {name} cannot be stored: {error}") from None
+
+
+def unpacked_settings(plain: Header) -> dict[str, Any]:
+    """What to tell a constructor."""
+    return {
+        name: _unpacked_learner(value)
+        if isinstance(value, dict) and "learner" in value
+        else unpacked(value)
+        for name, value in plain.items()
+    }
+
+
+def _unpacked_learner(plain: Header) -> Learner:
+    told = {name: unpacked(value) for name, value in plain["settings"].items()}
+    numbers = [value for value in told.values() if isinstance(value, int | float)]
+    if not all(abs(number) <= LARGEST_SETTING for number in numbers):
+        raise ValueError("a learner's setting is not finite")
+    if isinstance(told.get("steps"), tuple):
+        told["steps"] = _schedule(told["steps"])
+    return LEARNERS[plain["learner"]](**told)
+
+
+def _schedule(lengths: tuple[int, ...]) -> Any:
+    """A function of the epoch that was stored as what it gives; the last goes on."""
+    if not lengths or not all(type(length) is int for length in lengths):
+        raise ValueError("a learner's steps are not whole numbers")
+
+    def steps(epoch: int) -> int:
+        return lengths[min(epoch, len(lengths) - 1)]
+
+    return steps
+
+
+def unpacked_record(plain: Header) -> EpochRecord:
+    """An epoch's record from its fields."""
+    record = EpochRecord(**plain)
+    figures = [value for name, value in asdict(record).items() if name != "validation"]
+    if not all(type(value) in (int, float) for value in (*figures, *record.validation.values())):
+        raise ValueError("the training record must have numbers")
+    return record

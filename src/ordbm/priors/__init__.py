@@ -1,0 +1,1 @@
+"""What the ratings tell of parameters beforehand."""

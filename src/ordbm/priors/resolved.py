@@ -1,0 +1,65 @@
+"""What the ratings tell of a machine's parameters before they are fitted."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ordbm.data.csr import CSRPair
+from ordbm.model.learners import Learner
+from ordbm.model.machine import Machine
+from ordbm.priors.co_occurrence import CoOccurrence, co_occurrence_embedding
+from ordbm.priors.products import cross_product, table_product
+from ordbm.priors.response_styles import BiasPrior, bias_prior
+from ordbm.runtime.arrays import Array
+
+
+class Priors(NamedTuple):
+    """Those that all machines of a model share."""
+
+    user_bias: BiasPrior  # of the biases that users own
+    co_occurrence: CoOccurrence  # that couplings follow
+
+
+def priors_of(machine: Machine, ratings: CSRPair, learner: Learner, threads: int = 1) -> Priors:
+    """The priors that `learner` has for such machines."""
+    user_bias = bias_prior(
+        ratings,
+        smoothing_of(machine, learner),
+        learner.bias_precision,
+        learner.response_style_share,
+        learnt=learner.learn_response_styles and machine.item_side is not None,
+    )
+    users, items = (side is not None and side.n_hidden > 0 for side in machine.sides)
+    co_occurrence = co_occurrence_embedding(
+        ratings, learner.co_occurrence, threads, sides=(users, items)
+    )
+    return Priors(
+        user_bias, CoOccurrence(*(table.astype(machine.dtype) for table in co_occurrence))
+    )
+
+
+def smoothing_of(machine: Machine, learner: Learner) -> Array:
+    """How steps on the machine's features are seen by levels, in the learner's unit."""
+    smoothing = machine.features.smoothing
+    if learner.unit_smoothing:
+        smoothing = smoothing / np.trace(smoothing) * len(smoothing)
+    return smoothing
+
+
+def couplings_by_direction(coupling: Array, co_occurrence: Array, threads: int = 1) -> Array:
+    """What each trait says about couplings (C, n, d) of columns with these traits, (r, n, d)."""
+    by_direction = cross_product(co_occurrence, _flat(coupling), threads)
+    return by_direction.reshape(co_occurrence.shape[1], *coupling.shape[1:])
+
+
+def expected_couplings(coupling: Array, co_occurrence: Array, threads: int = 1) -> Array:
+    """The projection of couplings (C, n, d) on the columns' traits: what all tell of each."""
+    by_direction = couplings_by_direction(coupling, co_occurrence, threads)
+    return table_product(co_occurrence, _flat(by_direction), threads).reshape(coupling.shape)
+
+
+def _flat(coupling: Array) -> Array:
+    return coupling.reshape(len(coupling), math.prod(coupling.shape[1:]))

@@ -1,0 +1,1 @@
+"""Lists of items: candidates, criteria, the best n."""

@@ -1,0 +1,1 @@
+"""Threads, progress and files, whatever the work is."""

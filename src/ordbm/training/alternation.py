@@ -1,0 +1,152 @@
+"""A machine being learnt: epochs that alternate over its sides (section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from ordbm.data.csr import CSRPair
+from ordbm.errors import SettingsError
+from ordbm.kernels.structures import Tables
+from ordbm.model.learners import Learner, PseudoLikelihood
+from ordbm.model.machine import Machine, Parameters, Side
+from ordbm.priors.counts import count_potentials
+from ordbm.priors.resolved import Priors, priors_of, smoothing_of
+from ordbm.priors.response_styles import BiasPrior
+from ordbm.runtime.arrays import Array
+from ordbm.training.side_pass import SideTraining
+
+
+class Trainer:
+    """Changes `machine` in place, an epoch at a time. The same seed gives the same bits."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        ratings: CSRPair,
+        learner: Learner,
+        seed: int = 0,
+        threads: int = 1,
+        *,
+        is_new: bool = False,
+        priors: Priors | None = None,
+    ) -> None:
+        """`is_new`: the machine has learnt nothing, so that neither side has anything to say yet.
+
+        Scoring all ratings by the other side would cost as much as several epochs. `priors` is what
+        `priors_of` gives, if it is known already.
+        """
+        self.machine = machine
+        self.is_new = is_new
+        self.learner = learner
+        self.n_ratings = len(ratings.by_user.column)
+        smoothing = smoothing_of(machine, learner)
+        priors = priors or priors_of(machine, ratings, learner, threads)
+        # Items own the user side's biases, users the item side's.
+        bias_priors = (BiasPrior(smoothing, learner.bias_precision), priors.user_bias)
+        by_count = [
+            count_potentials(ratings[1 - number], len(smoothing), learner.count_weight)
+            for number in range(2)
+        ]
+        tables = [
+            Tables(
+                smoothing.astype(machine.dtype),
+                prior.smoothing.astype(machine.dtype),
+                machine.features.pair.astype(machine.dtype),
+                potential.astype(machine.dtype),
+                _nowhere(side, machine),
+            )
+            for side, prior, (potential, _) in zip(
+                machine.sides, bias_priors, by_count, strict=True
+            )
+        ]
+        if is_new:
+            for side, (potential, unknown) in zip(machine.sides, by_count, strict=True):
+                if side is not None and side.parameters.rating_bias.size:
+                    side.parameters.rating_bias[:] = potential
+                    side.unknown_bias[:] = unknown
+        joint = None not in machine.sides
+        kept_in = isinstance(learner, PseudoLikelihood) and not learner.leave_out
+        if joint and kept_in and learner.other_side == "exact" and machine.features.is_gaussian:
+            raise SettingsError(
+                "leave_out=False with two sides needs other_side='mean_field_with_own': a rating "
+                "would be evidence about itself on one side only"
+            )
+        self.sides = [
+            SideTraining(
+                side,
+                ratings[number],
+                ratings[1 - number],
+                learner,
+                tables[number],
+                2 * seed + number,
+                threads,
+                curvature=machine.features.curvature(side.n_hidden),
+                bias_precision=bias_priors[number].precision,
+                co_occurrence=priors.co_occurrence.of_columns(number),
+                scored=joint,
+            )
+            for number, side in enumerate(machine.sides)
+            if side is not None
+        ]
+        self.level_velocity = np.zeros(
+            len(machine.level_bias) if learner.shared_potential else 0, machine.dtype
+        )
+
+    def epoch(self, number: int, tell: Callable[[float], object] | None = None) -> float:
+        """Learn both sides in turn, each beside the other as it is; objective per rating.
+
+        `tell` is given the share of the epoch that is done, now and then.
+        """
+        total = 0.0
+        for here, side in enumerate(self.sides):
+            other = self.sides[1 - here] if len(self.sides) == 2 else None
+            if other is not None and self._needs_refresh(number, here):
+                other.refresh_scores(self.learner.other_side, number)
+            scores = side.scores[:0] if other is None else other.scores
+            if tell is not None:
+                side.tell = partial(_tell_part, tell, here, len(self.sides))
+            total += side.learn(number, self.machine.level_bias, self.level_velocity, scores)
+        return total / self.n_ratings / max(len(self.sides), 1)
+
+    def arrays(self) -> list[Array]:
+        """All parameters being learnt."""
+        return [
+            self.machine.level_bias,
+            *(array for side in self.sides for array in side.side.parameters),
+        ]
+
+    def state(self) -> dict[str, Array]:
+        """All that one epoch hands to the next, by name."""
+        state = {"level_bias": self.machine.level_bias, "level_velocity": self.level_velocity}
+        for number, side in enumerate(self.sides):
+            for name in Parameters._fields:
+                state[f"{number}.{name}"] = getattr(side.side.parameters, name)
+                state[f"{number}.{name}.velocity"] = getattr(side.velocity, name)
+        if len(self.sides) == 2 and self._keeps_scores:
+            state["1.scores"] = self.sides[1].scores  # the first side's are made anew before use
+        return state
+
+    def _needs_refresh(self, number: int, here: int) -> bool:
+        """Whether the other side's scores are not there already."""
+        if not self._keeps_scores:
+            return True
+        return number == 0 and here == 0 and not self.is_new
+
+    @property
+    def _keeps_scores(self) -> bool:
+        """Whether a pass leaves the side's scores behind for the other side."""
+        return isinstance(self.learner, PseudoLikelihood) and self.learner.other_side == "exact"
+
+
+def _nowhere(side: Side | None, machine: Machine) -> Array:
+    """Zero for the couplings of any column, (1, n, d)."""
+    d = 0 if side is None else side.parameters.coupling.shape[2]
+    return np.zeros((1, len(machine.level_bias), d), machine.dtype)
+
+
+def _tell_part(tell: Callable[[float], object], part: int, parts: int, share: float) -> None:
+    """Tell how much of the whole is done when `share` of one of its parts is."""
+    tell((part + share) / parts)

@@ -1,0 +1,51 @@
+"""The curve from potentials to log-odds by which probabilities mean what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit
+
+from ordbm.model.presence import KNOTS
+from ordbm.runtime.arrays import Array
+
+CELLS = 10  # between two knots of the curve
+STEEPNESS = 20.0  # precision of the prior by which rises at neighbouring knots are alike
+HEIGHT = 1.0  # of that by which they are zero
+LEAST_SLOPE = 0.1  # of the curve, so that it keeps the order
+STEPS = 50  # of Newton's method
+
+
+def cell_counts(potential: Array, rated: Array) -> Array:
+    """How many pairs are in each narrow cell of the curve's potentials, and how many are rated.
+
+    (2, cells); pairs beyond the ends are in the cells there.
+    """
+    size = CELLS * (len(KNOTS) - 1) + 1
+    step = (KNOTS[1] - KNOTS[0]) / CELLS
+    cell = np.clip(np.rint((potential - KNOTS[0]) / step).astype(np.int64), 0, size - 1)
+    return np.array([np.bincount(cell, weight, size) for weight in (None, rated)])
+
+
+def recalibration_map(counts: Array) -> Array:
+    """What log-odds are above the potentials of CURVE, most likely by these `cell_counts`."""
+    n_knots = len(KNOTS)
+    pairs, rated = counts
+    place = np.arange(len(pairs)) / CELLS  # in knots
+    potential = np.interp(place, np.arange(n_knots), KNOTS)
+    between = np.maximum(0, 1 - np.abs(place[:, None] - np.arange(n_knots)))  # (cells, knots)
+    change = np.diff(np.eye(n_knots), axis=0)
+    precision = STEEPNESS * change.T @ change + HEIGHT * np.eye(n_knots)
+    recalibration = np.zeros(n_knots)
+    for _ in range(STEPS):
+        proba = expit(potential + between @ recalibration)
+        slope = between.T @ (pairs * proba - rated) + precision @ recalibration
+        curvature = (between.T * (pairs * proba * (1 - proba))) @ between + precision
+        step = np.clip(np.linalg.solve(curvature, slope), -1, 1)
+        recalibration -= step
+        if np.abs(step).max() < 1e-9:
+            break
+    least = LEAST_SLOPE * (KNOTS - KNOTS[0])
+    found: Array = (np.maximum.accumulate(KNOTS + recalibration - least) + least - KNOTS).astype(
+        np.float32
+    )
+    return found
