@@ -51,7 +51,8 @@ def settings_of(run: Run) -> dict[str, Any]:
         settings = model.settings
         unused = ("threads",) if settings.presence else ("threads", *PRESENCE)
         told = {name: value for name, value in asdict(settings).items() if name not in unused}
-        learner = {"kind": type(model.learner).__name__, **asdict(model.learner)}
+        learner = {"kind": type(model.learner).__name__}
+        learner |= model.learner.identity(settings.epochs)
         for name in _unused(model.learner):
             del learner[name]
         return told | {"learner": learner, "method": run.method}

@@ -33,7 +33,7 @@ class Ensemble:
         threads: int = 1,
     ) -> None:
         self.teams = min(threads, len(machines))
-        priors = priors_of(machines[0], ratings, learner, threads)
+        priors = priors_of(machines[0], ratings, learner.priors, threads)
         self.trainers = [
             Trainer(
                 machine,
