@@ -12,7 +12,7 @@ from ordbm.data.csr import CSRPair
 from ordbm.model.initialisation import member_seed
 from ordbm.model.learners import Learner
 from ordbm.model.machine import Machine
-from ordbm.priors.resolved import priors_of
+from ordbm.priors.resolved import ResolvedPriors, priors_of
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.threads import run_on_threads
 from ordbm.training.alternation import Trainer
@@ -31,9 +31,10 @@ class Ensemble:
         learner: Learner,
         seed: int = 0,
         threads: int = 1,
+        priors: ResolvedPriors | None = None,
     ) -> None:
         self.teams = min(threads, len(machines))
-        priors = priors_of(machines[0], ratings, learner.priors, threads)
+        priors = priors or priors_of(machines[0], ratings, learner.priors, threads)
         self.trainers = [
             Trainer(
                 machine,
