@@ -337,7 +337,7 @@ class ContrastiveDivergence(Learner):
             hidden_precision=0.0, link_precision=0.0, unit_smoothing=False,
         ),
         "initialisation": Initialisation(
-            spread=0.01, shared_potential=False, residual_unit=False
+            spread=0.01, hidden_spread=0.01, shared_potential=False, residual_unit=False
         ),
     }  # fmt: skip
 
