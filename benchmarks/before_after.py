@@ -70,6 +70,7 @@ def compile_seconds(python: str) -> float:
 
 
 def main() -> None:
+    """Measure, write and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--before", required=True, help="a Python that has the other version")
     parser.add_argument("--data", type=Path, default=DEFAULT_ZIP)
@@ -100,8 +101,10 @@ def main() -> None:
     lines = [
         "# Before and after",
         "",
-        "By `benchmarks/before_after.py`: two versions in turn, MovieLens 1M (80 %), two threads, "
-        "one machine; medians, the ratio within a round.",
+        (
+            "By `benchmarks/before_after.py`: two versions in turn, MovieLens 1M (80 %), two "
+            "threads, one machine; medians, the ratio within a round."
+        ),
         "",
         "| | before | now | ratio |",
         "| --- | --- | --- | --- |",
