@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from ordbm.cli import app
 
+HANGS = 900  # seconds: no limit of speed, only what hangs for ever takes so long
 SMALL = ["--hidden", "4", "--members", "2", "--item-links", "5", "--epochs", "2"]
 
 
