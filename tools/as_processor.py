@@ -9,6 +9,7 @@ processor, so those of this one stay as they are.
 import os
 import platform
 import sys
+from importlib import import_module
 
 # LEVEL: (what OpenBLAS calls such a processor, NumPy's names of what it lacks begin with these,
 # what the C library is told to leave alone)
@@ -37,12 +38,12 @@ def environment_of(level: str) -> dict[str, str]:
 
 def switchable_features() -> list[str]:
     """What NumPy was built to choose at run time and this processor has; it knows no other."""
-    from numpy._core import _multiarray_umath as built
-
+    built = import_module("numpy._core._multiarray_umath")
     return [name for name in built.__cpu_dispatch__ if built.__cpu_features__.get(name)]
 
 
 def main(level: str, *command: str) -> None:
+    """Become `command`, on a processor of `level`."""
     if platform.machine() not in {"x86_64", "AMD64"}:
         print(f"{platform.machine()} has no level {level}: nothing is run")
         return
