@@ -66,7 +66,8 @@ def test_potentials_are_mean_field_scores(kind, sides, links, threads):
 def test_energy_score_is_the_expected_energy_decrease(kind, sides, links):
     case = referee.case(kind, sides, links)
     catalogue = Catalogue(evidence_of(case))
-    energy, mean = catalogue.scores(everyone(case)), catalogue.scores(everyone(case), "mean", STARS)
+    energy = catalogue.scores(everyone(case), "energy")
+    mean = catalogue.scores(everyone(case), "mean", STARS)
     for user, item in unseen(case).T:
         # -E_Q(r) is what the energy loses when the rating is added to the table.
         soft = [h[None] for h in referee.hidden_posterior(case.machine, case.table)]
@@ -88,13 +89,13 @@ def test_energy_score_is_the_expected_energy_decrease(kind, sides, links):
 def test_gaussian_energy_score_is_the_expected_energy_decrease():
     case = referee.case("gaussian", "joint", "both")
     catalogue = Catalogue(evidence_of(case))
-    mean = catalogue.scores(everyone(case), "mean")
+    mean, energy = (catalogue.scores(everyone(case), by) for by in ("mean", "energy"))
     r = np.linspace(-12, 12, 4001)
     for user, item in unseen(case).T:
         m = mean[user, item]
         decrease = r * m - r**2 / 2  # of the rating itself, r given the hidden means
         density = np.exp(decrease) / np.exp(decrease).sum()
-        assert catalogue.scores(everyone(case))[user, item] == pytest.approx(density @ decrease)
+        assert energy[user, item] == pytest.approx(density @ decrease)
         expected = referee.mean_field_scores(case.machine, case.table, user, item)[0]
         assert m == pytest.approx(expected)
 
@@ -112,7 +113,9 @@ def test_larger_scores_mean_lower_energy():
     )  # fmt: skip
     machine.user_side.parameters.rating_bias[1] = 3.0
     ratings = referee.orientations(np.full((1, 2), np.nan), machine)
-    scores = Catalogue(ConditionedMachine(machine, ratings, 1)).scores(np.zeros(1, np.int32))
+    scores = Catalogue(ConditionedMachine(machine, ratings, 1)).scores(
+        np.zeros(1, np.int32), "energy"
+    )
     assert scores[0, 1] - scores[0, 0] == pytest.approx(3.0)
 
 
@@ -161,10 +164,11 @@ def test_top_is_a_full_sort_of_unseen_items(kind, by):
 
 def test_more_asked_for_than_there_are():
     case = large_case("ordinal")
-    for user, items, _ in top([Catalogue(evidence_of(case))], everyone(case), 100):
+    for user, items, _ in top([Catalogue(evidence_of(case))], everyone(case), 100, "mean", STARS):
         assert sorted(items) == np.flatnonzero(np.isnan(case.table[user])).tolist()
     assert all(
-        not len(items) for _, items, _ in top([Catalogue(evidence_of(case))], everyone(case), 0)
+        not len(items)
+        for _, items, _ in top([Catalogue(evidence_of(case))], everyone(case), 0, "energy")
     )
 
 
@@ -176,7 +180,7 @@ def test_only_allowed_items_are_listed():
     each = np.random.default_rng(0).random(case.table.shape) < 0.5
     for allowed in (some, each):
         may = np.broadcast_to(allowed, case.table.shape) & np.isnan(case.table)
-        for user, items, _ in top([catalogue], everyone(case), 12, allowed=allowed):
+        for user, items, _ in top([catalogue], everyone(case), 12, "energy", allowed=allowed):
             assert sorted(items) == np.flatnonzero(may[user]).tolist()
 
 

@@ -141,7 +141,7 @@ class Catalogue:
         if any(side is not None and side.links.n_edges for side in (user_side, item_side)):
             run_on_threads(self.conditioned.threads, work)
 
-    def scores(self, users: Codes, by: By = "energy", values: Array | None = None) -> Array:
+    def scores(self, users: Codes, by: By, values: Array | None = None) -> Array:
         """What items are ranked by, (users, items): -Delta E, or the mean rating on `values`."""
         if by not in get_args(By):
             raise SettingsError(f"by={by!r} is not known: use one of {', '.join(get_args(By))}")

@@ -41,10 +41,18 @@ class Person(NamedTuple):
     presence: ConditionedPresence | None
 
 
+def default_criterion(has_presence: bool) -> str:
+    """What lists are ranked by unless told: "liked", and "mean" where presence was not learnt.
+
+    Not by energy, whose zero differs from item to item.
+    """
+    return "liked" if has_presence else "mean"
+
+
 def criterion_of(by: str | Score | None, has_presence: bool) -> By | Score:
     """What to rank by: a score, or one of the two orders that need no presence."""
     if by is None:
-        by = "liked" if has_presence else "energy"
+        by = default_criterion(has_presence)
     if by == "energy":
         return "energy"
     score = score_of(by)

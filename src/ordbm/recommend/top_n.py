@@ -15,7 +15,7 @@ def top(
     catalogues: Sequence[Catalogue],
     users: Codes,
     n: int,
-    by: By = "energy",
+    by: By,
     values: Array | None = None,
     allowed: NDArray[np.bool_] | None = None,
 ) -> Iterator[tuple[int, Codes, Array]]:
