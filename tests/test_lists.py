@@ -196,8 +196,8 @@ def test_scores_are_those_of_the_pairs(model, score):
 
 
 def test_one_and_all_agree_on_what_gets_rated(model, monkeypatch):
-    for at_once in (presences.AT_ONCE, 4 * (N_ITEMS + 1) * 7):  # seven users at a time
-        monkeypatch.setattr(presences, "AT_ONCE", at_once)
+    for at_once in (presences.LOG_ODDS_BYTES, 4 * (N_ITEMS + 1) * 7):  # seven users at a time
+        monkeypatch.setattr(presences, "LOG_ODDS_BYTES", at_once)
         lists = model.recommend_all(n=5, by="rated")
         assert list(lists) == list(model._state.users)
         for user, listed in lists.items():
@@ -208,7 +208,7 @@ def test_one_and_all_agree_on_what_gets_rated(model, monkeypatch):
 def test_blocks_of_users_change_no_list(model, monkeypatch):
     whole = {by: model.recommend_all(n=4, by=by) for by in ("liked", Energy())}
     assert list(whole["liked"]) == list(model._state.users)
-    monkeypatch.setattr(presences, "AT_ONCE", 4 * (N_ITEMS + 1) * 7)
+    monkeypatch.setattr(presences, "LOG_ODDS_BYTES", 4 * (N_ITEMS + 1) * 7)
     for by, expected in whole.items():
         assert exactly(model.recommend_all(n=4, by=by)) == exactly(expected)
     some = [9, 2, 31]
@@ -353,7 +353,7 @@ def test_reasons_add_up(model, ratings, who, by):
     presence = model._state.presence
     rated = GIVEN if "ratings" in who else rated_by(ratings, who["user"])
     mine = item_codes(model, rated).tolist()
-    gain = np.sqrt(presence.typical / len(mine))
+    gain = np.sqrt(presence.typical_degree / len(mine))
     listed = model.recommend(**who, n=EVERYTHING, by=by)
     own = []
     for line in listed:

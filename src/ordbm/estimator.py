@@ -335,9 +335,9 @@ class OrdinalBM(Configured):
 
         `by`: "liked" (the default with presence), how likely an item is to be rated three quarters
         up the scale or higher; "rated", how likely it is to be rated; "gain", an expected gain;
-        "mean", the expected rating; "energy" (the default without presence), the paper's expected
-        decrease of energy (section 2.4), which also ranks high what somebody surely dislikes; or a
-        score of `ordbm.scores`.
+        "mean" (the default without presence), the expected rating; "energy", the paper's expected
+        decrease of energy (section 2.4), whose zero differs from item to item; or a score of
+        `ordbm.scores`.
 
         `diversity` (0 to 1) trades score against likeness to what is listed before. An unknown user
         is somebody new without ratings.
@@ -383,9 +383,11 @@ class OrdinalBM(Configured):
         }
 
     def rated_proba(self, users: Ids, items: Ids) -> NDArray[np.float64]:
-        """P(rated) of each pair, (pairs,); a pair's own rating never enters. Needs `presence`.
+        """P(rated) of each pair given what else the user has rated, (pairs,). Needs `presence`.
 
-        P of a level is this times `predict_proba`; what is left is P(absent).
+        A pair's own rating is left out, of the user's links and of the number of their ratings;
+        only the learnt biases have seen it. P of a level is this times `predict_proba`; what is
+        left is P(absent).
         """
         conditioned = self._state.conditioned_presence
         if conditioned is None:
