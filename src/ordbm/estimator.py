@@ -340,7 +340,8 @@ class OrdinalBM(Configured):
         `ordbm.scores`.
 
         `diversity` (0 to 1) trades score against likeness to what is listed before. An unknown user
-        is somebody new without ratings.
+        is somebody new without ratings. Given ratings of items that nobody has rated in training
+        are left out, with a warning; an unknown item is an error.
         """
         check_request(user, n, ratings)
         state = self._state
@@ -355,7 +356,7 @@ class OrdinalBM(Configured):
                 partial(linked_items, state, code),
             )
         else:
-            given = ratings or {}
+            given = state.learnt_ratings(ratings or {})
             person = Person(
                 0, state.fold_in(given, self._fold_in_prior), state.fold_in_presence(given)
             )
@@ -414,9 +415,10 @@ class OrdinalBM(Configured):
 
         The parts are of the log-odds of a rating of `threshold` or more (by default the level that
         splits the predicted probability most evenly), on a continuous scale of the mean. The user
-        is a known one, or somebody new who gave `ratings` {item: rating}. `n` of the user's ratings
-        (all if not said) and `raters` ratings of the item by others are listed one by one, the
-        largest first, the rest summed up. `titles` are what to call items in print.
+        is a known one, or somebody new who gave `ratings` {item: rating}, as `recommend` takes
+        them. `n` of the user's ratings (all if not said) and `raters` ratings of the item by others
+        are listed one by one, the largest first, the rest summed up. `titles` are what to call
+        items in print.
         """
         if item is None or listed_ids(item) is not None or listed_ids(user) is not None:
             raise SettingsError("explain is for one user and one item: give one id of each")
@@ -426,7 +428,7 @@ class OrdinalBM(Configured):
         if ratings is None:
             code = int(state.codes([user], state.users, state.rated_users)[0])
         else:
-            person = state.fold_in(ratings, self._fold_in_prior)
+            person = state.fold_in(state.learnt_ratings(ratings), self._fold_in_prior)
         return explanation_of(
             state, person, user, code, item, threshold=threshold, n=n, raters=raters, titles=titles
         )
