@@ -13,9 +13,11 @@ from ordbm import OrdinalBM, Ratings
 from ordbm.errors import ModelFileError, RatingsError, SettingsError
 from ordbm.model import presence as presences
 from ordbm.persistence.container import read_container, write_container
+from ordbm.recommend import recommendation
+from ordbm.recommend.criteria import NAMED, AtLeast, Energy, Facts, LongTail, MeanRating, Rated
 from ordbm.recommend.diversity import diverse_places, hidden_directions
 from ordbm.recommend.lists import REASONS
-from ordbm.recommend.scores import NAMED, AtLeast, Energy, Facts, LongTail, MeanRating, Rated
+from ordbm.recommend.recommendation import Recommendation
 
 SAMPLES = Path(__file__).parent / "samples"
 TINY = {
@@ -257,6 +259,19 @@ def test_lists_of_other_ratings(told):
     if not told:
         with pytest.raises(SettingsError, match="these ratings are continuous"):
             other.recommend(4, by="gain")
+
+
+def test_only_lines_that_are_kept_are_built(model, monkeypatch):
+    built = []
+
+    def line(*values):
+        built.append(values)
+        return Recommendation(*values)
+
+    monkeypatch.setattr(recommendation, "Recommendation", line)
+    for by in ("liked", "mean", "energy"):
+        built.clear()
+        assert len(model.recommend(4, n=3, by=by)) == len(built) == 3
 
 
 # -- diversity ------------------------------------------------------------------------------------

@@ -11,12 +11,16 @@ from ordbm.errors import SettingsError
 from ordbm.inference import catalogue as ranking
 from ordbm.inference.catalogue import Catalogue
 from ordbm.inference.conditioned import ConditionedMachine, softmax
+from ordbm.kernels.correlation import shrunk_correlation
+from ordbm.model.correlation import group_correlations
 from ordbm.model.features import features
 from ordbm.model.machine import Machine
+from ordbm.model.neighbours import ROUNDING
 from ordbm.recommend.candidates import SIMILAR_SUPPORT, rated_by, similar_rows
-from ordbm.recommend.top_n import best, top
+from ordbm.recommend.top_n import catalogue_lists, top_columns
 
 STARS = np.arange(1.0, 4.0)
+ALL = np.ones(12, bool)
 
 
 def evidence_of(case, threads=1):
@@ -140,7 +144,7 @@ def test_unknown_way_to_rank():
 )
 def test_best_is_a_stable_sort(scores, n):
     np.testing.assert_array_equal(
-        best(scores, n), np.argsort(-scores, axis=1, kind="stable")[:, :n]
+        top_columns(scores, n), np.argsort(-scores, axis=1, kind="stable")[:, :n]
     )
 
 
@@ -149,9 +153,9 @@ def test_best_is_a_stable_sort(scores, n):
 def test_top_is_a_full_sort_of_unseen_items(kind, by):
     case = large_case(kind)
     users = np.random.default_rng(1).permutation(everyone(case)).astype(np.int32)
-    assert len(users) > ranking.USERS_AT_ONCE
+    assert len(users) > ranking.USERS_IN_BLOCK
     catalogue = Catalogue(evidence_of(case, threads=2))
-    listed = list(top([catalogue], users, 5, by, STARS))
+    listed = list(catalogue_lists([catalogue], users, 5, by, STARS, ALL))
     assert [user for user, _, _ in listed] == users.tolist()
     for user, items, scores in listed:
         all_scores = catalogue.scores(np.array([user], np.int32), by, STARS)[0]
@@ -164,12 +168,11 @@ def test_top_is_a_full_sort_of_unseen_items(kind, by):
 
 def test_more_asked_for_than_there_are():
     case = large_case("ordinal")
-    for user, items, _ in top([Catalogue(evidence_of(case))], everyone(case), 100, "mean", STARS):
+    catalogues = [Catalogue(evidence_of(case))]
+    for user, items, _ in catalogue_lists(catalogues, everyone(case), 100, "mean", STARS, ALL):
         assert sorted(items) == np.flatnonzero(np.isnan(case.table[user])).tolist()
-    assert all(
-        not len(items)
-        for _, items, _ in top([Catalogue(evidence_of(case))], everyone(case), 0, "energy")
-    )
+    for _, items, _ in catalogue_lists(catalogues, everyone(case), 0, "energy", None, ALL):
+        assert not len(items)
 
 
 def test_only_allowed_items_are_listed():
@@ -177,11 +180,9 @@ def test_only_allowed_items_are_listed():
     catalogue = Catalogue(evidence_of(case))
     some = np.zeros(12, bool)
     some[[1, 5, 7]] = True
-    each = np.random.default_rng(0).random(case.table.shape) < 0.5
-    for allowed in (some, each):
-        may = np.broadcast_to(allowed, case.table.shape) & np.isnan(case.table)
-        for user, items, _ in top([catalogue], everyone(case), 12, "energy", allowed=allowed):
-            assert sorted(items) == np.flatnonzero(may[user]).tolist()
+    may = some & np.isnan(case.table)
+    for user, items, _ in catalogue_lists([catalogue], everyone(case), 12, "energy", None, some):
+        assert sorted(items) == np.flatnonzero(may[user]).tolist()
 
 
 # The paper's candidates
@@ -223,6 +224,25 @@ def test_similar_rows_are_by_pearson(table, continuous, n):
             ((-round(r, 9), -shared, other) for other, r, shared in like if r > 1e-9),
         )
         assert found.tolist() == [other for *_, other in order[:n]]
+
+
+@given(
+    pairs=arrays(np.int8, st.tuples(st.integers(0, 12), st.just(2)), elements=st.integers(0, 4)),
+    centre=st.sampled_from([0.0, -2.0, 0.25]),
+)
+def test_correlations_are_those_of_the_kernel(pairs, centre):
+    """One formula in NumPy, of one row with all, and one compiled, of all pairs."""
+    x, y = pairs.T + centre
+    group = np.ones(len(x), np.int32)
+    found, n = group_correlations(group, x, y, 3)
+    sums = (x.sum(), y.sum(), (x * x).sum(), (y * y).sum(), (x * y).sum())
+    expected = shrunk_correlation(len(x), *sums, 0.0, 0.0, 1, ROUNDING)
+    assert n.tolist() == [0, len(x), 0]
+    assert max(found[1], 0.0) == pytest.approx(expected, rel=1e-6)
+    if len(x) > 1 and np.ptp(x) and np.ptp(y):
+        assert found[1] == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-12)
+    else:
+        assert found[1] == 0
 
 
 def test_candidates_are_what_similar_users_rated():

@@ -5,12 +5,11 @@ import pytest
 from scipy.stats import norm
 
 from ordbm import OrdinalBM, Ratings
-from ordbm.cli.lists import score_asked_for
+from ordbm.cli.list_options import score_asked_for
 from ordbm.data.scale import ContinuousScale, RatingScale
 from ordbm.errors import OrdbmError, SettingsError
 from ordbm.inference.distributions import LevelDistribution, NormalDistribution
-from ordbm.recommend.lists import criterion_of
-from ordbm.recommend.scores import (
+from ordbm.recommend.criteria import (
     NAMED,
     AtLeast,
     Energy,
@@ -25,6 +24,7 @@ from ordbm.recommend.scores import (
     least_relevant,
     score_of,
 )
+from ordbm.recommend.lists import criterion_of
 
 STARS = RatingScale([1, 2, 3, 4, 5])
 LABELS = RatingScale(["poor", "fair", "good"])

@@ -44,9 +44,9 @@ from ordbm.recommend.candidates import (
     items_of_similar_users,
     linked_items,
 )
+from ordbm.recommend.criteria import Score
 from ordbm.recommend.lists import Person, all_lists, person_list
 from ordbm.recommend.recommendation import Recommendation
-from ordbm.recommend.scores import Score
 from ordbm.runtime.arrays import Mask
 from ordbm.runtime.checks import check_count
 from ordbm.runtime.progress import Progress, Tell, teller

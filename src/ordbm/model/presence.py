@@ -110,10 +110,8 @@ class ConditionedPresence:
 
     def _leave_own_out(self, users: Codes, bias: Array, potential: Array) -> None:
         """Scale the links of pairs that are rated by the number of the user's other ratings."""
-        begin, size = self.rated.start[users], np.diff(self.rated.start)[users]
-        row = np.repeat(np.arange(len(users)), size)
-        skipped = begin - np.cumsum(size) + size  # from one user's ratings to the next one's
-        column = self.rated.column[np.arange(len(row)) + np.repeat(skipped, size)]
+        row = np.repeat(np.arange(len(users)), np.diff(self.rated.start)[users])
+        column = self.rated.column[self.rated.positions_of(users)]
         count = np.diff(self.by_user.start)[users]
         other = self.presence.degree_scale(count - 1) / self.degree_scale[users]
         alone = bias[column] + self.user_bias[users][row]
@@ -157,7 +155,7 @@ class ConditionedPresence:
         place = int(np.searchsorted(linked, item))
         if place == len(linked) or linked[place] != item:
             return []
-        mine = self.rated.column[self.rated.start[user] : self.rated.start[user + 1]]
+        mine = self.rated.columns_of(user)
         added = self.degree_scale[user] * self.presence.weight[place, mine]
         best = np.argsort(-added, kind="stable")[:n]
         return [(int(linked[mine[one]]), float(added[one])) for one in best if added[one] > 0]
