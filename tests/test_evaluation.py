@@ -13,7 +13,7 @@ from ordbm.data.scale import ContinuousScale, RatingScale
 from ordbm.errors import NotFittedError, OrdbmError, RatingsError
 from ordbm.evaluation import compare, lists, ratings, train_and_test
 from ordbm.inference.distributions import LevelDistribution, NormalDistribution
-from ordbm.recommend.scores import least_relevant
+from ordbm.recommend.criteria import least_relevant
 
 SCALE = RatingScale([1, 2, 3, 4, 5])
 

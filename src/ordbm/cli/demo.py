@@ -21,7 +21,7 @@ from ordbm.cli.output import (
     steps_shown,
     table,
 )
-from ordbm.cli.scores import score_tables
+from ordbm.cli.score_table import score_tables
 
 DATA = "movielens-small"
 OURS = "OrdinalBM"

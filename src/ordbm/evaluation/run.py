@@ -19,7 +19,7 @@ from ordbm.evaluation.ratings import RatingSums, rating_sums
 from ordbm.evaluation.results import CrossValidation, Evaluation, resampled_scores, score_of
 from ordbm.metrics.bootstrap import RESAMPLES, interval
 from ordbm.metrics.calibration import calibration_error
-from ordbm.recommend.scores import least_relevant
+from ordbm.recommend.criteria import least_relevant
 from ordbm.runtime.arrays import Numbers
 from ordbm.runtime.checks import check_count
 from ordbm.training.loop import Callback
