@@ -11,8 +11,9 @@ import numpy as np
 
 from ordbm.data.frames import Backend
 from ordbm.data.lookup import Ids, aligned
+from ordbm.data.numeric_columns import finite_numbers
 from ordbm.data.ratings import Ratings
-from ordbm.data.scale import RatingScale, Scale, finite_numbers
+from ordbm.data.scale import RatingScale, Scale
 from ordbm.errors import NotFittedError
 from ordbm.inference.catalogue import POTENTIAL_BYTES, USERS_IN_BLOCK
 from ordbm.inference.distributions import Decode, RatingDistribution

@@ -94,7 +94,7 @@ def convert(
 
     Example: `ordbm data convert ml-1m.zip ratings.parquet`
     """
-    from ordbm.datasets.writers import write_ratings
+    from ordbm.datasets.writer import write_ratings
 
     checked_target(output)
     ratings, found = ratings_of(source, reading)

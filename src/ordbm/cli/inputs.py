@@ -162,29 +162,20 @@ def titles_of(source: str | None, model: OrdinalBM) -> dict[Any, str] | None:
 
 def _read_titles(path: Path) -> dict[Any, str]:
     """Titles of a known set, or of a csv or tsv of one's own: the first two columns."""
-    from ordbm.datasets.sources import opened
-    from ordbm.datasets.titles import READERS, read_titles
+    from ordbm.datasets.sources import open_source
+    from ordbm.datasets.titles import TITLE_FILES, read_title_table, read_titles
 
-    suffix = path.suffix.lower()
-    if path.is_dir() or suffix not in (".csv", ".tsv", ".txt") or path.name in READERS:
-        with opened(path) as store:  # read_titles would look beside a file without titles
-            untitled = store.single and path.name.removesuffix(".gz") not in READERS
-        titles = None if untitled else read_titles(path)
-        if titles is None:
-            raise ordbm.errors.RatingsError(
-                f"{path} has no titles: give a csv or tsv whose first columns are id and title"
-            )
-        return titles
-    import csv
-
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file, delimiter="\t" if suffix == ".tsv" else ",", strict=True)
-            return {fields[0].strip(): fields[1] for fields in lines if fields}
-    except (csv.Error, IndexError, UnicodeDecodeError) as problem:
+    own = path.suffix.lower() in (".csv", ".tsv", ".txt") and path.name not in TITLE_FILES
+    if own and not path.is_dir():
+        return dict(read_title_table(path))
+    with open_source(path) as source:  # read_titles would look beside a file without titles
+        untitled = source.single and path.name.removesuffix(".gz") not in TITLE_FILES
+    titles = None if untitled else read_titles(path)
+    if titles is None:
         raise ordbm.errors.RatingsError(
-            f"{path}: line {lines.line_num}: need an id and a title, in UTF-8 ({problem})"
-        ) from None
+            f"{path} has no titles: give a csv or tsv whose first columns are id and title"
+        )
+    return titles
 
 
 def item_of(text: str, model: OrdinalBM, titles: dict[Any, str] | None) -> Any:

@@ -8,11 +8,10 @@ from importlib.util import find_spec
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ordbm.data.columns import Column
 from ordbm.errors import SettingsError
 
-Column = list[Any] | NDArray[Any]
 Backend = Literal["pandas", "polars", "pyarrow"]
 
 # What polars and pyarrow have column types for; the columns of other values become text.

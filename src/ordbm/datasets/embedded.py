@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from functools import cache
 from importlib.resources import files
@@ -12,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.data.ratings import Ratings
+from ordbm.datasets.delimited import records
 from ordbm.errors import SettingsError
 
 EMBEDDED = ("movielens-small",)
-HALF_STARS = [stars / 2 for stars in range(1, 11)]
+_HALF_STARS = [stars / 2 for stars in range(1, 11)]
 
 
 def load_dataset(name: str = "movielens-small") -> Ratings:
@@ -26,7 +26,7 @@ def load_dataset(name: str = "movielens-small") -> Ratings:
     `movielens-small.txt` beside this module.
     """
     arrays = _arrays(name)
-    return Ratings(arrays["user"], arrays["movie"], arrays["half_stars"] / 2, scale=HALF_STARS)
+    return Ratings(arrays["user"], arrays["movie"], arrays["half_stars"] / 2, scale=_HALF_STARS)
 
 
 def load_titles(name: str = "movielens-small") -> dict[int, str]:
@@ -54,4 +54,4 @@ def _arrays(name: str) -> dict[str, NDArray[Any]]:
 
 def _movies(name: str) -> list[list[str]]:
     text = _arrays(name)["movies_csv"].tobytes().decode()
-    return list(csv.reader(io.StringIO(text, newline="")))[1:]
+    return [record.fields for record in records(text, ",")][1:]

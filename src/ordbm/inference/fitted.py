@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from ordbm.data.csr import CSRPair
 from ordbm.data.ids import IdMap
 from ordbm.data.level_counts import log_frequencies
-from ordbm.data.scale import RatingScale, Scale, finite_numbers
+from ordbm.data.numeric_columns import finite_numbers
+from ordbm.data.scale import RatingScale, Scale
 from ordbm.data.standardiser import Standardiser
 from ordbm.inference.catalogue import Catalogue
 from ordbm.inference.conditioned import ConditionedMachine, Method

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from ordbm.data.scale import RatingScale, Scale, finite_numbers
+from ordbm.data.numeric_columns import finite_numbers
+from ordbm.data.scale import RatingScale, Scale
 from ordbm.errors import RatingsError, offending_rows
 from ordbm.inference.distributions import LevelDistribution, RatingDistribution
 from ordbm.metrics.checks import same_length, shares

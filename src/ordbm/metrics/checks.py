@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.data.scale import finite_numbers
+from ordbm.data.numeric_columns import finite_numbers
 from ordbm.errors import RatingsError, offending_rows
 from ordbm.inference.distributions import LevelDistribution, RatingDistribution
 from ordbm.runtime.arrays import Numbers

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ordbm.data.scale import finite_numbers
+from ordbm.data.numeric_columns import finite_numbers
 from ordbm.errors import RatingsError, SettingsError, offending_rows
 from ordbm.metrics.checks import gains as checked_gains
 from ordbm.metrics.checks import same_length

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from ordbm.data.numeric_columns import finite_numbers
 from ordbm.data.ratings import Ratings
-from ordbm.data.scale import finite_numbers
 from ordbm.inference.distributions import LevelDistribution, RatingDistribution
 from ordbm.metrics.checks import level_codes, positive, probabilities, same_length
 from ordbm.runtime.arrays import Numbers

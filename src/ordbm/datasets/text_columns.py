@@ -1,43 +1,36 @@
-"""Texts of a file as ids and as ratings. A column is worked on by its distinct texts."""
+"""Columns of text as ids and as ratings, worked on by their distinct texts."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ordbm.data.columns import EncodedColumn
 from ordbm.data.ids import IdMap
-from ordbm.data.ratings import ScaleLike
-from ordbm.data.scale import LARGEST, ContinuousScale, RatingScale, Scale
-from ordbm.runtime.arrays import Codes
+from ordbm.data.numeric_columns import LARGEST_NUMBER
+from ordbm.data.scale import RatingScale, Scale
 
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,99}", re.ASCII)  # one text per integer: no 007, +7, -0
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-INT64 = range(-(2**63), 2**63)
+_INT64 = range(-(2**63), 2**63)
 
 
-class Texts(NamedTuple):
-    """A column: its distinct texts, and which of them each row has."""
-
-    distinct: list[str]
-    codes: Codes
-
-
-def ids_of(texts: Texts) -> NDArray[Any]:
+def text_ids(texts: EncodedColumn) -> EncodedColumn:
     """The ids of a column: integers if every text is one as Python writes it, otherwise text.
 
     So `007`, `1.0` and `+1` keep their column text, and nothing is lost either way. Integers
-    beyond 64 bits become Python's, in an array of objects.
+    beyond 64 bits become Python's.
     """
     if not all(map(INTEGER.fullmatch, texts.distinct)):
-        return objects(texts.distinct)[texts.codes]
+        return texts
     integers = [int(text) for text in texts.distinct]
-    fits = all(integer in INT64 for integer in integers)
-    return (np.array(integers, np.int64) if fits else objects(integers))[texts.codes]
+    fits = all(integer in _INT64 for integer in integers)
+    return EncodedColumn(np.array(integers, np.int64) if fits else integers, texts.codes)
 
 
 def matched_ids(ids: Iterable[Any], known: IdMap) -> list[Any]:
@@ -61,16 +54,7 @@ def _other_form(value: Any, known: IdMap) -> Any:
     return value
 
 
-def scale_of(scale: ScaleLike) -> Scale | None:
-    """The scale given, levels as a RatingScale; None if `Ratings` is to find it or refuse it."""
-    if isinstance(scale, RatingScale | ContinuousScale):
-        return scale
-    if isinstance(scale, Iterable) and not isinstance(scale, str):
-        return RatingScale(scale)
-    return None
-
-
-def numbers_of(distinct: Sequence[str]) -> NDArray[np.float64]:
+def _numbers(distinct: Sequence[str]) -> NDArray[np.float64]:
     """The number of each text, NaN for those that are none."""
     return np.fromiter(map(_number, distinct), np.float64, len(distinct))
 
@@ -80,25 +64,25 @@ def bad_ratings(distinct: Sequence[str], scale: Scale | None) -> dict[str, str]:
     if isinstance(scale, RatingScale) and scale.labels is not None:
         levels = set(scale.labels)
         return {text: "is not on the scale" for text in distinct if text not in levels}
-    numbers = numbers_of(distinct)
+    numbers = _numbers(distinct)
     bad = {
         distinct[place]: "is empty" if not distinct[place] else "is not a number"
         for place in np.flatnonzero(np.isnan(numbers)).tolist()
     }
-    large = np.flatnonzero(np.abs(numbers) > LARGEST).tolist()
-    bad |= {distinct[place]: f"is beyond {LARGEST:g}" for place in large}
+    large = np.flatnonzero(np.abs(numbers) > LARGEST_NUMBER).tolist()
+    bad |= {distinct[place]: f"is beyond {LARGEST_NUMBER:g}" for place in large}
     if isinstance(scale, RatingScale):
-        good = np.flatnonzero(np.abs(numbers) <= LARGEST)
+        good = np.flatnonzero(np.abs(numbers) <= LARGEST_NUMBER)
         wrong = f"is not on the scale ({scale})"
         bad |= {distinct[place]: wrong for place in good[_are_off(scale, numbers[good])].tolist()}
     return bad
 
 
-def ratings_of(texts: Texts, scale: Scale | None) -> NDArray[Any]:
+def text_ratings(texts: EncodedColumn, scale: Scale | None) -> NDArray[Any]:
     """The ratings of a column that has no bad ones: numbers, or labels of the scale."""
     if isinstance(scale, RatingScale) and scale.labels is not None:
-        return objects(texts.distinct)[texts.codes]
-    return numbers_of(texts.distinct)[texts.codes]
+        return texts.values
+    return _numbers(texts.distinct)[texts.codes]
 
 
 def _number(text: str) -> float:
@@ -111,10 +95,3 @@ def _are_off(scale: RatingScale, numbers: NDArray[np.float64]) -> NDArray[np.boo
     if not len(numbers):
         return np.zeros(0, bool)
     return scale._found(numbers, {}) < 0
-
-
-def objects(values: Sequence[Any]) -> NDArray[np.object_]:
-    """An array of these very objects: NumPy would cut NULs off text, and round large integers."""
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array

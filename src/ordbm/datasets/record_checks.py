@@ -8,27 +8,26 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ordbm.data.columns import ColumnChoice, EncodedColumn
 from ordbm.data.scale import Scale
-from ordbm.datasets.columns import Told
-from ordbm.datasets.delimited import LINE_END, NOT_UTF8, Record, shown
-from ordbm.datasets.texts import Texts, bad_ratings, ids_of, ratings_of
+from ordbm.datasets.delimited import LINE_END, NOT_UTF8, Record, quoted_line
+from ordbm.datasets.text_columns import bad_ratings, text_ids, text_ratings
 from ordbm.errors import SHOWN_ROWS, RatingsError
 
-BATCH = 10_000  # records checked together
+_BATCH = 10_000  # records checked together
 
 
 class Rules(NamedTuple):
     """What is asked of a file: which columns, and ratings on which scale if that is given."""
 
-    told: Mapping[str, Told]
+    choices: Mapping[str, ColumnChoice]
     scale: Scale | None = None
 
 
-def is_good(texts: list[Texts], rules: Rules) -> bool:
+def are_good(texts: list[EncodedColumn], rules: Rules) -> bool:
     """Whether there are rows, every one with ids and a rating."""
-    by_role = dict(zip(rules.told, texts, strict=True))
+    by_role = dict(zip(rules.choices, texts, strict=True))
     if not len(by_role["user"].codes) or "" in by_role["user"].distinct:
         return False
     if "" in by_role["item"].distinct:
@@ -36,12 +35,12 @@ def is_good(texts: list[Texts], rules: Rules) -> bool:
     return "rating" not in by_role or not bad_ratings(by_role["rating"].distinct, rules.scale)
 
 
-def values_of(texts: Sequence[Texts], rules: Rules, label: str) -> list[NDArray[Any]]:
-    """Ids and ratings, in place of their texts."""
+def ids_and_ratings(texts: Sequence[EncodedColumn], rules: Rules, label: str) -> list[Any]:
+    """Columns of ids, encoded, and perhaps of ratings, in place of their texts."""
     if not len(texts[0].codes):
-        raise RatingsError(f"{label} has no data: need lines of {', '.join(rules.told)}")
-    ids = [ids_of(column) for column in texts[:2]]
-    return [*ids, *(ratings_of(column, rules.scale) for column in texts[2:])]
+        raise RatingsError(f"{label} has no data: need lines of {', '.join(rules.choices)}")
+    ids = [text_ids(column) for column in texts[:2]]
+    return [*ids, *(text_ratings(column, rules.scale) for column in texts[2:])]
 
 
 def fields_at(
@@ -61,9 +60,11 @@ def fields_at(
             yield Record(record.line, [record.fields[place] for place in places])
 
 
-def checked_columns(label: str, cut: Iterator[Record], rules: Rules, text: str) -> list[Texts]:
+def checked_columns(
+    label: str, cut: Iterator[Record], rules: Rules, text: str
+) -> list[EncodedColumn]:
     """The columns of records of the right shape, or an error that says which are wrong and how."""
-    tables: list[dict[str, int]] = [{} for _ in rules.told]
+    tables: list[dict[str, int]] = [{} for _ in rules.choices]
     codes = array("i")
     problems: list[tuple[int, str]] = []
     total = 0
@@ -83,15 +84,15 @@ def checked_columns(label: str, cut: Iterator[Record], rules: Rules, text: str) 
     by_role = np.array(codes, np.int32).reshape(-1, len(tables))
     if total:
         raise _unreadable(label, problems, total, text, len(by_role), rules)
-    return [Texts(list(table), by_role[:, role]) for role, table in enumerate(tables)]
+    return [EncodedColumn(list(table), by_role[:, role]) for role, table in enumerate(tables)]
 
 
 def _with_bad_ratings(
     cut: Iterator[Record], rules: Rules
 ) -> Iterator[tuple[Record, Mapping[str, str]]]:
     """Each record, and what is wrong with the ratings around it: quick to find for many at once."""
-    place = list(rules.told).index("rating") if "rating" in rules.told else None
-    while batch := list(islice(cut, BATCH)):
+    place = list(rules.choices).index("rating") if "rating" in rules.choices else None
+    while batch := list(islice(cut, _BATCH)):
         bad: dict[str, str] = {}
         if place is not None:
             texts = {record.fields[place] for record in batch if not record.problem}
@@ -102,14 +103,14 @@ def _with_bad_ratings(
 
 def _problem(fields: Sequence[str], rules: Rules, bad: Mapping[str, str]) -> str:
     """What is wrong with the fields of a record, or nothing; `bad` has the bad ratings."""
-    for role, field in zip(rules.told, fields, strict=True):
+    for role, field in zip(rules.choices, fields, strict=True):
         strange = NOT_UTF8.search(field)
         if strange:
             byte = ord(strange.group()) - 0xDC00
             return f"the {role} has byte 0x{byte:02x}, which is not UTF-8"
         if role == "rating":
             if field in bad:
-                return f"the rating {shown(field)} {bad[field]}"
+                return f"the rating {quoted_line(field)} {bad[field]}"
         elif not field:
             return f"the {role} is empty"
     return ""
@@ -125,7 +126,7 @@ def _unreadable(
 ) -> RatingsError:
     lines = LINE_END.split(text)
     said = "; ".join(
-        f"line {line}: {problem}, in {shown(lines[line - 1])}" for line, problem in problems
+        f"line {line}: {problem}, in {quoted_line(lines[line - 1])}" for line, problem in problems
     )
     if not n_good and rules.scale is None and all("number" in p for _, p in problems):
         advice = (

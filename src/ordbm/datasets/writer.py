@@ -11,17 +11,17 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from ordbm.data.columns import object_array
 from ordbm.data.ids import IdMap
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import RatingScale
-from ordbm.datasets.texts import objects
 from ordbm.errors import RatingsError
 from ordbm.runtime.arrays import Codes
 from ordbm.runtime.atomic_files import atomic_file
 
-NAMES = ("user", "item", "rating")
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
-LINES_AT_ONCE = 100_000
+_NAMES = ("user", "item", "rating")
+_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+_LINES_AT_ONCE = 100_000
 
 
 def write_ratings(ratings: Ratings, path: str | os.PathLike[str]) -> None:
@@ -37,8 +37,8 @@ def write_ratings(ratings: Ratings, path: str | os.PathLike[str]) -> None:
     kind = (suffixes[:-1] if packed else suffixes)[-1:]
     if kind == [".parquet"] and not packed:
         write: Callable[[BinaryIO], None] = _parquet_writer(ratings)
-    elif kind and kind[0] in SEPARATORS:
-        write = _text_writer(ratings, SEPARATORS[kind[0]], packed)
+    elif kind and kind[0] in _SEPARATORS:
+        write = _text_writer(ratings, _SEPARATORS[kind[0]], packed)
     else:
         raise RatingsError(
             f"{target}: the name must end in .csv, .tsv (or .csv.gz, .tsv.gz) or .parquet"
@@ -56,9 +56,9 @@ def _text_writer(ratings: Ratings, separator: str, packed: bool) -> Callable[[Bi
     columns = users[ratings.user_codes], items[ratings.item_codes], values
 
     def write_lines(file: Any) -> None:
-        file.write((separator.join(NAMES) + "\n").encode())
-        for first in range(0, len(ratings), LINES_AT_ONCE):
-            part = (column[first : first + LINES_AT_ONCE].tolist() for column in columns)
+        file.write((separator.join(_NAMES) + "\n").encode())
+        for first in range(0, len(ratings), _LINES_AT_ONCE):
+            part = (column[first : first + _LINES_AT_ONCE].tolist() for column in columns)
             file.write(
                 "".join(f"{separator.join(row)}\n" for row in zip(*part, strict=True)).encode()
             )
@@ -81,7 +81,7 @@ def _parquet_writer(ratings: Ratings) -> Callable[[BinaryIO], None]:
     table = pa.table(
         dict(
             zip(
-                NAMES,
+                _NAMES,
                 (
                     _arrow_ids(ratings.users, ratings.user_codes),
                     _arrow_ids(ratings.items, ratings.item_codes),
@@ -101,27 +101,27 @@ def _arrow_ids(ids: IdMap, codes: Codes) -> Any:
     texts = _plain_texts(ids)
     if all(isinstance(value, int) and -(2**63) <= value < 2**63 for value in ids):
         return pa.array(np.array(ids.ids, np.int64)[codes])
-    return pa.array(objects(texts)[codes], pa.string())
+    return pa.array(object_array(texts)[codes], pa.string())
 
 
 def _ratings(ratings: Ratings) -> NDArray[Any]:
     """Labels where the scale has them, otherwise numbers."""
     scale = ratings.scale
     if isinstance(scale, RatingScale) and scale.labels is not None:
-        return objects(scale.labels)[ratings.levels]
+        return object_array(scale.labels)[ratings.levels]
     return ratings.values
 
 
 def _rating_texts(ratings: Ratings, separator: str) -> NDArray[np.object_]:
     scale = ratings.scale
     if not isinstance(scale, RatingScale):
-        return objects([_number_text(value) for value in ratings.values.tolist()])
+        return object_array([_number_text(value) for value in ratings.values.tolist()])
     levels = scale.labels or [_number_text(value) for value in scale.values.tolist()]
-    return objects([_quoted(level, separator) for level in levels])[ratings.levels]
+    return object_array([_quoted(level, separator) for level in levels])[ratings.levels]
 
 
 def _id_texts(ids: IdMap, separator: str) -> NDArray[np.object_]:
-    return objects([_quoted(text, separator) for text in _plain_texts(ids)])
+    return object_array([_quoted(text, separator) for text in _plain_texts(ids)])
 
 
 def _plain_texts(ids: IdMap) -> list[str]:
