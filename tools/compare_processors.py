@@ -36,11 +36,11 @@ def main(members: str = "") -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
         fit = [sys.executable, __file__, "--write"]
-        subprocess.run([*fit, path / "here.npz", members], check=True)  # noqa: S603
+        subprocess.run([*fit, str(path / "here.npz"), members], check=True)  # noqa: S603
         here = np.load(path / "here.npz")
         for level in LEVELS:
             there_path = path / f"{level}.npz"
-            imitated = [sys.executable, tool, level, *fit, there_path, members]
+            imitated = [sys.executable, tool, level, *fit, str(there_path), members]
             subprocess.run(imitated, check=True)  # noqa: S603
             there = np.load(there_path)
             apart = np.abs(here["proba"] - there["proba"])
