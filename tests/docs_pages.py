@@ -46,7 +46,7 @@ FENCE = re.compile(
     r"(?:\n\n```text\n(?P<output>.*?)^```$)?",
     re.DOTALL | re.MULTILINE,
 )
-NEAR = 5e-3  # neighbours in a list whose scores are nearer are nearly tied: processors differ by 1e-3
+NEAR = 5e-3  # nearer neighbours in a list are nearly tied: processors' scores differ by 1e-3
 TIME = re.compile(r"\d+(?:\.\d+)? m?s\b")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
@@ -113,8 +113,8 @@ def printed_by(page):
 def gaps_noted():
     """A list that gets the gaps between neighbours of each list a model is asked for within.
 
-    A gap is a share of the larger score where that is above one. The first item that is not listed counts as a neighbour.
-    Lists with `diversity` are not in the order of scores, and not noted.
+    A gap is a share of the larger score where that is above one. The first item that is not listed
+    counts as a neighbour. Lists with `diversity` are not in the order of scores, and not noted.
     """
     gaps = []
 
