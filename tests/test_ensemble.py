@@ -199,7 +199,7 @@ def test_a_joint_prediction_is_the_mean_of_the_machines(ordinal):
     assert all(np.array_equal(found.values, one.values) for one in each)
     np.testing.assert_allclose(found.weight, np.mean([one.weight for one in each], 0), rtol=1e-9)
     for item in items:  # by itself each is what `predict_proba` says
-        marginal = ordinal.predict_joint(0, item).marginal(0, ordinal.scale.values)
+        marginal = ordinal.predict_joint(0, item).marginals(ordinal.scale.values)[0]
         np.testing.assert_allclose(marginal, ordinal.predict_proba(0, item)[0], rtol=1e-6)
 
 

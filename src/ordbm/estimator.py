@@ -284,6 +284,10 @@ class OrdinalBM(Configured):
     ) -> JointDistribution:
         """The joint distribution of several ratings: of a user, an item, or any set of pairs.
 
+        All asked ratings are in the model together; in `predict_proba` each is there alone. One
+        more unseen rating changes what the machine says of the others, so the joint's `marginals`
+        differ from `predict_proba`, and dependence is to be read off the joint itself.
+
         Up to `limit` configurations are enumerated; beyond that, and always on a continuous scale,
         `draws` of them are drawn by Gibbs sampling.
         """
