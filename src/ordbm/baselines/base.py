@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.data.frames import Backend
-from ordbm.data.lookup import Ids, aligned
+from ordbm.data.lookup import Ids, aligned_pairs
 from ordbm.data.numeric_columns import finite_numbers
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import RatingScale, Scale
@@ -126,7 +126,7 @@ class Baseline(Configured, ABC):
         not said.
         """
         state = self._state
-        pairs = aligned(users, items)
+        pairs = aligned_pairs(users, items)
         codes = state.known.pair_codes(*pairs)
         return prediction_table(pairs, codes, state.learnt.distribution(*codes), backend)
 

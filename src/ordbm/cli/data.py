@@ -11,7 +11,7 @@ import typer
 from typer import Argument
 
 from ordbm.cli.app import app
-from ordbm.cli.inputs import RatingsSource, checked_target, ratings_of, said
+from ordbm.cli.inputs import RatingsSource, check_target, facts_in_words, ratings_and_facts
 from ordbm.cli.options import Json, Quiet, ReadingOptions, unfolded
 from ordbm.cli.output import bytes_shown, print_json, stderr, stdout, table
 
@@ -96,12 +96,12 @@ def convert(
     """
     from ordbm.datasets.writer import write_ratings
 
-    checked_target(output)
-    ratings, found = ratings_of(source, reading)
+    check_target(output)
+    ratings, found = ratings_and_facts(source, reading)
     write_ratings(ratings, output)
     if as_json:
         print_json({"ratings": found, "path": str(output), "bytes": output.stat().st_size})
     else:
         say = stderr(quiet).print
-        say(said(found), markup=False)
+        say(facts_in_words(found), markup=False)
         say(f"{output} written ({output.stat().st_size / 1e6:.1f} MB)", markup=False)

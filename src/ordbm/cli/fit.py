@@ -9,7 +9,7 @@ from typer import Option
 
 import ordbm
 from ordbm.cli.app import app
-from ordbm.cli.inputs import RatingsSource, checked_target, ratings_of, said
+from ordbm.cli.inputs import RatingsSource, check_target, facts_in_words, ratings_and_facts
 from ordbm.cli.options import Json, ModelOptions, Quiet, ReadingOptions, unfolded
 from ordbm.cli.output import counted, learning_shown, print_json, stderr
 
@@ -58,11 +58,11 @@ def fit(
         raise ordbm.errors.SettingsError(
             "--resume needs --checkpoint DIR: say where the checkpoints are"
         )
-    checked_target(output)
+    check_target(output)
     model = model_options.model()
-    ratings, found = ratings_of(source, reading)
+    ratings, found = ratings_and_facts(source, reading)
     say = stderr(quiet or as_json).print
-    say(said(found), markup=False)
+    say(facts_in_words(found), markup=False)
     if checkpoint is not None and not resume and (checkpoint / FILE).exists():
         say(f"{checkpoint} has a checkpoint: starting anew; --resume goes on from it", markup=False)
     learn, held_out = ratings, None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from ordbm.cli.app import app
-from ordbm.cli.inputs import ModelFile, item_of, items_of, model_of, titles_of, users_of
+from ordbm.cli.inputs import ModelFile, item_of, items_of, model_in_file, titles_of, users_of
 from ordbm.cli.options import Json
 from ordbm.cli.output import counted, facts, print_json, stdout, table
 from ordbm.cli.recommend import Titles
@@ -43,7 +43,7 @@ def inspect(
     from ordbm.runtime.checks import check_count
 
     check_count("-n", n)
-    model = model_of(file)
+    model = model_in_file(file)
     names = titles_of(titles, model) or {}
     near = None
     if item is not None:
