@@ -15,7 +15,7 @@ from ordbm.data.scale import RatingScale
 from ordbm.evaluation.evaluations import resampled_scores, score_from_ratio
 from ordbm.evaluation.list_hits import ListHits, ranking_sums
 from ordbm.metrics.bootstrap import percentile_interval
-from ordbm.recommend.scores import least_relevant
+from ordbm.recommend.criteria import least_relevant
 
 LENGTHS = (5, 10, 20, 100)
 TUNED_FOR = ("liked.ndcg@10", "any.half_life_utility")  # the measures settings are chosen by

@@ -6,7 +6,7 @@ import pytest
 
 from cli_runs import answer, run
 from ordbm.cli import demo
-from ordbm.cli.scores import best_of
+from ordbm.cli.score_table import best_of
 from ordbm.datasets import load_titles
 from ordbm.model import settings
 

@@ -11,6 +11,7 @@ from scipy.special import expit
 from scipy.stats import chi2
 
 import referee
+from cli_runs import HANGS
 from ordbm.inference.conditioned import ConditionedMachine, softmax
 from ordbm.kernels import stages, vector
 from ordbm.kernels.barrier import meet, new_barrier
@@ -288,9 +289,9 @@ def test_ctrl_c_ends_long_work_that_can_be_stopped():
         started.release()
         if thread == 2:
             for _ in range(3):
-                assert started.acquire(timeout=20)
+                assert started.acquire(timeout=HANGS)
             signal.raise_signal(signal.SIGINT)
-        assert stopped.wait(20)
+        assert stopped.wait(HANGS)
         ended.append(thread)
 
     with pytest.raises(KeyboardInterrupt):

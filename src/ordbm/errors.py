@@ -38,6 +38,10 @@ class InterruptedWarning(UserWarning):
     """Ctrl-C ended a training early, with a usable model."""
 
 
+class LeftOutWarning(UserWarning):
+    """Ratings that were given say nothing to the model, and were left out."""
+
+
 class DivergedError(OrdbmError, ArithmeticError):
     """Learning ran away: the parameters are no longer finite numbers."""
 

@@ -44,9 +44,9 @@ from ordbm.recommend.candidates import (
     items_of_similar_users,
     linked_items,
 )
+from ordbm.recommend.criteria import Score
 from ordbm.recommend.lists import Person, all_lists, person_list
 from ordbm.recommend.recommendation import Recommendation
-from ordbm.recommend.scores import Score
 from ordbm.runtime.arrays import Mask
 from ordbm.runtime.checks import check_count
 from ordbm.runtime.progress import Progress, Tell, teller
@@ -335,12 +335,13 @@ class OrdinalBM(Configured):
 
         `by`: "liked" (the default with presence), how likely an item is to be rated three quarters
         up the scale or higher; "rated", how likely it is to be rated; "gain", an expected gain;
-        "mean", the expected rating; "energy" (the default without presence), the paper's expected
-        decrease of energy (section 2.4), which also ranks high what somebody surely dislikes; or a
-        score of `ordbm.validation_scores`.
+        "mean" (the default without presence), the expected rating; "energy", the paper's expected
+        decrease of energy (section 2.4), whose zero differs from item to item; or a score of
+        `ordbm.scores`.
 
         `diversity` (0 to 1) trades score against likeness to what is listed before. An unknown user
-        is somebody new without ratings.
+        is somebody new without ratings. Given ratings of items that nobody has rated in training
+        are left out, with a warning; an unknown item is an error.
         """
         check_request(user, n, ratings)
         state = self._state
@@ -355,7 +356,7 @@ class OrdinalBM(Configured):
                 partial(linked_items, state, code),
             )
         else:
-            given = ratings or {}
+            given = state.learnt_ratings(ratings or {})
             person = Person(
                 0, state.fold_in(given, self._fold_in_prior), state.fold_in_presence(given)
             )
@@ -383,9 +384,11 @@ class OrdinalBM(Configured):
         }
 
     def rated_proba(self, users: Ids, items: Ids) -> NDArray[np.float64]:
-        """P(rated) of each pair, (pairs,); a pair's own rating never enters. Needs `presence`.
+        """P(rated) of each pair given what else the user has rated, (pairs,). Needs `presence`.
 
-        P of a level is this times `predict_proba`; what is left is P(absent).
+        A pair's own rating is left out, of the user's links and of the number of their ratings;
+        only the learnt biases have seen it. P of a level is this times `predict_proba`; what is
+        left is P(absent).
         """
         conditioned = self._state.conditioned_presence
         if conditioned is None:
@@ -412,9 +415,10 @@ class OrdinalBM(Configured):
 
         The parts are of the log-odds of a rating of `threshold` or more (by default the level that
         splits the predicted probability most evenly), on a continuous scale of the mean. The user
-        is a known one, or somebody new who gave `ratings` {item: rating}. `n` of the user's ratings
-        (all if not said) and `raters` ratings of the item by others are listed one by one, the
-        largest first, the rest summed up. `titles` are what to call items in print.
+        is a known one, or somebody new who gave `ratings` {item: rating}, as `recommend` takes
+        them. `n` of the user's ratings (all if not said) and `raters` ratings of the item by others
+        are listed one by one, the largest first, the rest summed up. `titles` are what to call
+        items in print.
         """
         if item is None or listed_ids(item) is not None or listed_ids(user) is not None:
             raise SettingsError("explain is for one user and one item: give one id of each")
@@ -424,7 +428,7 @@ class OrdinalBM(Configured):
         if ratings is None:
             code = int(state.codes([user], state.users, state.rated_users)[0])
         else:
-            person = state.fold_in(ratings, self._fold_in_prior)
+            person = state.fold_in(state.learnt_ratings(ratings), self._fold_in_prior)
         return explanation_of(
             state, person, user, code, item, threshold=threshold, n=n, raters=raters, titles=titles
         )

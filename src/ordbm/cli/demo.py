@@ -22,7 +22,7 @@ from ordbm.cli.output import (
     steps_shown,
     table,
 )
-from ordbm.cli.scores import score_tables
+from ordbm.cli.score_table import score_tables
 
 _DATA = "movielens-small"
 LIST_LENGTH = 5

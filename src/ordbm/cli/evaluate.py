@@ -27,7 +27,7 @@ from ordbm.cli.inputs import (
 )
 from ordbm.cli.options import Json, ModelOptions, Quiet, ReadingOptions, unfolded
 from ordbm.cli.output import learning_shown, print_json, stderr, stdout, steps_shown
-from ordbm.cli.scores import score_tables
+from ordbm.cli.score_table import score_tables
 
 if TYPE_CHECKING:
     from ordbm.data.ids import IdMap

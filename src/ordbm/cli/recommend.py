@@ -18,7 +18,7 @@ from ordbm.cli.inputs import (
     titles_of,
     users_of,
 )
-from ordbm.cli.lists import (
+from ordbm.cli.list_options import (
     candidates_asked_for,
     excluded,
     filtered_out,

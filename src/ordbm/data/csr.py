@@ -36,6 +36,16 @@ class CSR(NamedTuple):
         """The row of each position, (N,)."""
         return np.repeat(np.arange(self.n_rows, dtype=np.int32), np.diff(self.start))
 
+    def columns_of(self, row: int) -> Codes:
+        """The columns that a row rated."""
+        return self.column[self.start[row] : self.start[row + 1]]
+
+    def positions_of(self, rows: Codes) -> NDArray[np.int64]:
+        """The positions of the ratings of these rows, one row after the other."""
+        begin, size = self.start[rows], np.diff(self.start)[rows]
+        end = np.cumsum(size)
+        return np.arange(end[-1] if len(end) else 0) + np.repeat(begin - end + size, size)
+
 
 def transpose(rows: CSR, n_columns: int) -> CSR:
     """The same ratings with rows and columns swapped, in one counting sort."""

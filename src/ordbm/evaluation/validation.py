@@ -24,7 +24,7 @@ from ordbm.evaluation.protocols import RatingModel, check_method, known_masks, m
 from ordbm.evaluation.rating_losses import RatingSums, rating_sums
 from ordbm.metrics.bootstrap import RESAMPLES, percentile_interval
 from ordbm.metrics.calibration import calibration_error
-from ordbm.recommend.scores import least_relevant
+from ordbm.recommend.criteria import least_relevant
 from ordbm.runtime.arrays import Numbers
 from ordbm.runtime.checks import check_count
 from ordbm.training.loop import Callback

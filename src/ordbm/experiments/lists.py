@@ -11,12 +11,12 @@ from scipy.special import log_expit
 
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import Scale, level_values
-from ordbm.inference.catalogue import USERS_AT_ONCE, By, Catalogue
+from ordbm.inference.catalogue import USERS_IN_BLOCK, By, Catalogue
 from ordbm.metrics.ranking import half_life_utility, precision, recall
 from ordbm.model.presence import ConditionedPresence
 from ordbm.recommend.candidates import SIMILAR_USERS, similar_rows
-from ordbm.recommend.scores import least_relevant
-from ordbm.recommend.top_n import best
+from ordbm.recommend.criteria import least_relevant
+from ordbm.recommend.top_n import top_columns
 from ordbm.runtime.arrays import Array
 
 Counts = NDArray[np.uint16]
@@ -84,10 +84,10 @@ def list_hits(score: Score, counts: Counts, test: Ratings, n: int) -> Hits:
     hits = np.zeros((test.n_users, n), bool)
     is_test = np.zeros((test.n_users, test.n_items), bool)
     is_test[test.user_codes, test.item_codes] = True
-    for first in range(0, test.n_users, USERS_AT_ONCE):
-        users = np.arange(first, min(first + USERS_AT_ONCE, test.n_users), dtype=np.int32)
+    for first in range(0, test.n_users, USERS_IN_BLOCK):
+        users = np.arange(first, min(first + USERS_IN_BLOCK, test.n_users), dtype=np.int32)
         candidate = counts[users] > 0
-        items = best(np.where(candidate, score(users), -np.inf), n)
+        items = top_columns(np.where(candidate, score(users), -np.inf), n)
         hit = np.take_along_axis(is_test[users] & candidate, items, axis=1)
         hits[users, : hit.shape[1]] = hit
     return hits

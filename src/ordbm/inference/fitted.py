@@ -120,9 +120,9 @@ class FittedModel(Known):
         return np.exp(log_frequencies(self.ratings.by_user.level, len(self.machines[0].level_bias)))
 
     def fold_in(self, given: Mapping[Any, Any], prior: Learner) -> tuple[ConditionedMachine, ...]:
-        """Each machine's evidence about somebody new who gave these ratings {item: rating}.
+        """Each machine conditioned on a fold-in user's ratings {item: rating}: `learnt_ratings`.
 
-        `prior` has the precisions of a newcomer's own parameters.
+        `prior` has the precisions of a fold-in user's own parameters.
         """
         items = self.given_codes(given)
         level = np.zeros(len(items), np.uint8)
@@ -150,7 +150,7 @@ class FittedModel(Known):
         )
 
     def fold_in_presence(self, given: Mapping[Any, Any]) -> ConditionedPresence | None:
-        """What somebody new who rated these items is likely to rate; None if it was not learnt."""
+        """Presence of a fold-in user who gave `learnt_ratings`; None if it was not learnt."""
         if self.conditioned_presence is None:
             return None
         return fold_in_presence(self.conditioned_presence, self.given_codes(given))

@@ -13,8 +13,6 @@ from ordbm.errors import ModelFileError
 from ordbm.persistence.container import read_container, write_container
 from ordbm.runtime import atomic_files as whole_files
 
-pytestmark = pytest.mark.timeout(300)
-
 TINY = {
     "hidden": 2,
     "members": 2,

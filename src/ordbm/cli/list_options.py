@@ -22,12 +22,14 @@ SHOWN = 8  # values of a column, when another one was asked for
 def score_asked_for(
     model: OrdinalBM, by: str | None, at_least: str | None, long_tail: float | None
 ) -> Any:
-    """What to rank by, a name or a score of `ordbm.scores`; unless told, the best there is."""
+    """What to rank by, a name or a score of `ordbm.scores`; unless told, the library's default."""
+    from ordbm.recommend.lists import default_criterion
+
     if at_least is not None and by not in (None, "liked"):
         raise ordbm.errors.SettingsError(
             f"--at-least is for --by liked, not for --by {by}: leave one of them out"
         )
-    name = by or ("liked" if has_presence(model) else "mean")
+    name = by or default_criterion(has_presence(model))
     if name not in FROM_RATINGS:
         ordbm.scores.score_of(name)  # an unknown name is the first fault to tell
     if not has_presence(model):
