@@ -13,13 +13,13 @@ from ordbm.cli.evaluate import OURS
 from ordbm.cli.inputs import facts_in_words, ratings_and_facts
 from ordbm.cli.options import Json, Quiet, ReadingOptions
 from ordbm.cli.output import (
-    counted,
+    count_in_words,
     distribution_bars,
-    learning_shown,
+    learning_bar,
     print_json,
     stderr,
     stdout,
-    steps_shown,
+    step_bar,
     table,
 )
 from ordbm.cli.score_table import score_tables
@@ -59,12 +59,12 @@ def demo(quiet: Quiet = False, as_json: Json = False) -> None:
     say = stderr(quiet).print
     say(f"{facts_in_words(read)}; {len(test):,} held out to test on", markup=False)
     model = ordbm.OrdinalBM(members=_MEMBERS)
-    with learning_shown(quiet, "learning") as show:
+    with learning_bar(quiet, "learning") as show:
         ours = train_and_test(
             model, train, test, validation=0.1, callbacks=[show], name=OURS, bootstrap=0
         )
     say(
-        f"learnt in {ours.seconds['fit']:.1f} s, {counted(len(ours.history), 'epoch')}",
+        f"learnt in {ours.seconds['fit']:.1f} s, {count_in_words(len(ours.history), 'epoch')}",
         markup=False,
     )
     found = {OURS: _shown(ours.scores), **_baseline_scores(train, test, quiet)}
@@ -111,7 +111,7 @@ def _baseline_scores(train: Any, test: Any, quiet: bool) -> dict[str, dict[str, 
 
     found = {}
     names = [name for name in BASELINES if name != "popularity"]  # rates as "item" does
-    with steps_shown(quiet, "baselines", len(names), "fitted") as done:
+    with step_bar(quiet, "baselines", len(names), "fitted") as done:
         for name in names:
             scores = train_and_test(BASELINES[name](), train, test, bootstrap=0).scores
             found[name] = _shown(scores)

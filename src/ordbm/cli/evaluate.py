@@ -26,7 +26,7 @@ from ordbm.cli.inputs import (
     users_of,
 )
 from ordbm.cli.options import Json, ModelOptions, Quiet, ReadingOptions, unfolded
-from ordbm.cli.output import learning_shown, print_json, stderr, stdout, steps_shown
+from ordbm.cli.output import learning_bar, print_json, stderr, stdout, step_bar
 from ordbm.cli.score_table import score_tables
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def _tested(
 
     found = []
     for name, model in models.items():
-        with learning_shown(quiet, name) as show_epochs:
+        with learning_bar(quiet, name) as show_epochs:
             own = {"callbacks": [show_epochs]} if name == OURS else _FOR_BASELINES
             found.append(train_and_test(model, train, test, name=name, **{**asked, **own}))
     return found
@@ -295,7 +295,7 @@ def _cross_validated(
 ) -> list[CrossValidation]:
     found = []
     for name, model in models.items():
-        with steps_shown(quiet, name, folds, "folds") as done:
+        with step_bar(quiet, name, folds, "folds") as done:
             own = {} if name == OURS else _FOR_BASELINES
             found.append(
                 ordbm.cross_validate(

@@ -11,7 +11,7 @@ import ordbm
 from ordbm.cli.app import app
 from ordbm.cli.inputs import RatingsSource, check_target, facts_in_words, ratings_and_facts
 from ordbm.cli.options import Json, ModelOptions, Quiet, ReadingOptions, unfolded
-from ordbm.cli.output import counted, learning_shown, print_json, stderr
+from ordbm.cli.output import count_in_words, learning_bar, print_json, stderr
 
 
 @app.command()
@@ -68,7 +68,7 @@ def fit(
     learn, held_out = ratings, None
     if validation:
         learn, held_out = ordbm.hold_out(ratings, validation, seed=model.settings.seed)
-    with learning_shown(quiet or as_json) as show:
+    with learning_bar(quiet or as_json) as show:
         model.fit(
             learn, validation=held_out, callbacks=[show], checkpoint=checkpoint, resume=resume
         )
@@ -102,7 +102,7 @@ def _in_words(summary: dict[str, Any]) -> str:
         if losses
         else ""
     )
-    epochs = counted(summary["epochs"], "epoch")
+    epochs = count_in_words(summary["epochs"], "epoch")
     return (
         f"{summary['model']}: {epochs} in {summary['seconds']:.1f} s{best} "
         f"({summary['bytes'] / 1e6:.1f} MB)"

@@ -101,7 +101,7 @@ def print_json(document: Any) -> None:
     print(json.dumps(json_ready(document), indent=2, allow_nan=False))
 
 
-def counted(n: int, what: str) -> str:
+def count_in_words(n: int, what: str) -> str:
     """A number of things in words: 1 epoch, 2 epochs."""
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
@@ -157,7 +157,7 @@ def _clock(seconds: float) -> str:
 
 
 @contextmanager
-def learning_shown(quiet: bool, what: str = "learning") -> Iterator[LearningBar]:
+def learning_bar(quiet: bool, what: str = "learning") -> Iterator[LearningBar]:
     """A callback for `fit` that shows epochs and the time left, on a terminal."""
     with _bar(
         quiet,
@@ -168,7 +168,7 @@ def learning_shown(quiet: bool, what: str = "learning") -> Iterator[LearningBar]
 
 
 @contextmanager
-def steps_shown(quiet: bool, what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+def step_bar(quiet: bool, what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
     """A function to be told how many steps are done, shown with the time left on a terminal."""
     with _bar(
         quiet,
@@ -181,7 +181,7 @@ def steps_shown(quiet: bool, what: str, total: int, unit: str) -> Iterator[Calla
 
 
 @contextmanager
-def bytes_shown(quiet: bool, what: str) -> Iterator[Callable[[int, int | None], None]]:
+def byte_bar(quiet: bool, what: str) -> Iterator[Callable[[int, int | None], None]]:
     """A function to be told the bytes so far and in all, shown with speed and time left."""
     with _bar(
         quiet,

@@ -18,7 +18,7 @@ import ordbm
 from ordbm.cli.app import app
 from ordbm.cli.inputs import ModelFile, check_target, items_of, model_in_file, users_of
 from ordbm.cli.options import Json, PairOptions, Quiet, unfolded
-from ordbm.cli.output import counted, json_ready, output_file, print_json, stderr, steps_shown
+from ordbm.cli.output import count_in_words, json_ready, output_file, print_json, stderr, step_bar
 
 if TYPE_CHECKING:
     from ordbm.estimator import OrdinalBM
@@ -63,7 +63,7 @@ def predict(
     wanted = read_pairs(pairs, **reading.arguments())
     unknown = Counter[str]()
     with (
-        steps_shown(quiet or as_json, "predicting", len(wanted.users), "pairs") as done,
+        step_bar(quiet or as_json, "predicting", len(wanted.users), "pairs") as done,
         _writer(output, as_json) as write,
     ):
         for first in range(0, len(wanted.users), PAIRS_AT_ONCE):
@@ -76,7 +76,7 @@ def predict(
     if unknown["pairs"]:
         say(f"{unknown['pairs']:,} of {len(wanted.users):,} pairs have an unknown user or item")
     if output is not None:
-        say(f"{output}: {counted(len(wanted.users), 'prediction')}", markup=False)
+        say(f"{output}: {count_in_words(len(wanted.users), 'prediction')}", markup=False)
     if output is not None and as_json:
         print_json(
             {

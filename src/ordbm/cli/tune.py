@@ -14,7 +14,7 @@ import ordbm
 from ordbm.cli.app import app
 from ordbm.cli.inputs import RatingsSource, check_target, facts_in_words, ratings_and_facts
 from ordbm.cli.options import Json, ModelOptions, Quiet, ReadingOptions, unfolded
-from ordbm.cli.output import facts, print_json, stderr, stdout, steps_shown
+from ordbm.cli.output import facts, print_json, stderr, stdout, step_bar
 from ordbm.cli.values import options_for
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def tune_command(
     ratings, read = ratings_and_facts(source, reading)
     say(facts_in_words(read), markup=False)
     searched, _ = ordbm.hold_out(ratings, test_fraction, seed=split_seed)
-    with steps_shown(quiet, "tuning", trials, "trials") as done:
+    with step_bar(quiet, "tuning", trials, "trials") as done:
 
         def told(trial: Trial) -> None:
             done(trial.number)
