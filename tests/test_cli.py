@@ -238,7 +238,7 @@ FAULTS = {
     (*LIST, "--exclude", "none.csv"): "no such file, and item 'none.csv' is not in",
     (*LIST, "--where", "genre=Horror"): "--items and --where go together",
     (*LIST, "--items", "genres.csv"): "--items and --where go together",
-    (*LIST, "--items", "none.csv", "--where", "a=b"): "none.csv: no such file",
+    (*LIST, "--items", "none.csv", "--where", "a=b"): "cannot read none.csv: No such file",
     (*LIST, "--items", "genres.csv", "--where", "genre"): "COLUMN=VALUE",
     (
         *LIST,

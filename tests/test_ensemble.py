@@ -14,7 +14,7 @@ from ordbm.data.standardiser import machine_ratings
 from ordbm.errors import CheckpointError, ModelFileError, SettingsError
 from ordbm.inference.distributions import LevelDistribution, NormalDistribution, mixture
 from ordbm.inference.fitted import FittedModel
-from ordbm.metrics.ratings import scores
+from ordbm.metrics.prediction import validation_scores
 from ordbm.model.features import features
 from ordbm.model.initialisation import member_seed
 from ordbm.model.learners import TIGHTENING, learner_of
@@ -328,7 +328,7 @@ def test_a_gaussian_machine_with_many_hidden_units_does_not_blow_up(hidden):
     model = OrdinalBM(hidden=hidden, members=1, epochs=20).fit(train)
     users = [test.users[user] for user in test.user_codes]
     items = [test.items[item] for item in test.item_codes]
-    found = scores(model.distribution(users, items, "mean_field"), test)
+    found = validation_scores(model.distribution(users, items, "mean_field"), test)
     alone = -norm(train.values.mean(), train.values.std()).logpdf(test.values).mean()
     assert found["log_loss"] < alone
     assert found["rmse"] < test.values.std()

@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from ordbm.data.csr import CSRPair
 from ordbm.data.frames import Backend
-from ordbm.data.lookup import Ids, aligned, listed_ids, several
+from ordbm.data.lookup import Ids, aligned_pairs, listed_ids, several
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import RatingScale, Scale
 from ordbm.data.standardiser import machine_ratings, standardiser_of
@@ -27,7 +27,7 @@ from ordbm.inference.fitted import FittedModel, Origin, rows_or_prior, strangers
 from ordbm.inference.joint import ENUMERATED, JointDistribution, mixed_levels
 from ordbm.inference.known import check_request, check_trainable
 from ordbm.inference.tables import level_probabilities, log_probabilities, prediction_table
-from ordbm.metrics.ratings import scores
+from ordbm.metrics.prediction import validation_scores
 from ordbm.model.configurable import Configured
 from ordbm.model.features import FeatureKind, Features, features
 from ordbm.model.initialisation import new_machines
@@ -275,7 +275,7 @@ class OrdinalBM(Configured):
         `backend` is the kind of frame, "pandas", "polars" or "pyarrow"; the first one installed if
         not said.
         """
-        pairs = aligned(users, items)
+        pairs = aligned_pairs(users, items)
         codes = self._state.pair_codes(*pairs)
         return prediction_table(pairs, codes, self._state.distribution(*codes, method), backend)
 
@@ -294,7 +294,7 @@ class OrdinalBM(Configured):
         state = self._state
         levels = state.scale if isinstance(state.scale, RatingScale) else None
         edges = level_cells(levels, state.standardiser) if levels and state.standardiser else None
-        user_list, item_list = aligned(users, items)
+        user_list, item_list = aligned_pairs(users, items)
         user_codes, item_codes = state.pair_codes(user_list, item_list)
         found, weight, exact = mixed_levels(
             state.conditioned,
@@ -558,6 +558,8 @@ def _validator(fitted: FittedModel, ratings: Ratings) -> Callable[[], dict[str, 
     method: Method = "exact" if fitted.standardiser is None else "mean_field"
 
     def validate() -> dict[str, float]:
-        return scores(fitted.predicted(fitted.conditioned_now(), users, items, method), ratings)
+        return validation_scores(
+            fitted.predicted(fitted.conditioned_now(), users, items, method), ratings
+        )
 
     return validate

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ordbm import __version__
 from ordbm.errors import ModelFileError, RatingsError
 from ordbm.evaluation import CrossValidation, Evaluation
-from ordbm.evaluation.results import score_of, totals_of
+from ordbm.evaluation.evaluations import score_from_ratio, totals_of
 from ordbm.metrics.calibration import BINS, Reliability, curve_of
 from ordbm.plots import plot_learning, plot_reliability
 from ordbm.runtime.atomic_files import atomic_file
@@ -228,7 +228,8 @@ def _grouped(one: Evaluated, name: str, edges: Sequence[float]) -> list[float | 
         for row, amount in enumerate((total, weight)):
             sums[row] += np.bincount(group, amount, len(edges) - 1)
     return [
-        float(score_of(name, total / weight)) if weight > 0 else None for total, weight in sums.T
+        float(score_from_ratio(name, total / weight)) if weight > 0 else None
+        for total, weight in sums.T
     ]
 
 

@@ -11,9 +11,9 @@ import typer
 from typer import Argument
 
 from ordbm.cli.app import app
-from ordbm.cli.inputs import RatingsSource, checked_target, ratings_of, said
+from ordbm.cli.inputs import RatingsSource, check_target, facts_in_words, ratings_and_facts
 from ordbm.cli.options import Json, Quiet, ReadingOptions, unfolded
-from ordbm.cli.output import bytes_shown, print_json, stderr, stdout, table
+from ordbm.cli.output import byte_bar, print_json, stderr, stdout, table
 
 HERE = Path()
 
@@ -66,7 +66,7 @@ def get(
     """
     from ordbm.datasets.download import get_dataset
 
-    with bytes_shown(quiet or as_json, name) as show:
+    with byte_bar(quiet or as_json, name) as show:
         path = get_dataset(name, folder, show)
     if as_json:
         print_json({"name": name, "path": str(path), "bytes": path.stat().st_size})
@@ -96,12 +96,12 @@ def convert(
     """
     from ordbm.datasets.writer import write_ratings
 
-    checked_target(output)
-    ratings, found = ratings_of(source, reading)
+    check_target(output)
+    ratings, found = ratings_and_facts(source, reading)
     write_ratings(ratings, output)
     if as_json:
         print_json({"ratings": found, "path": str(output), "bytes": output.stat().st_size})
     else:
         say = stderr(quiet).print
-        say(said(found), markup=False)
+        say(facts_in_words(found), markup=False)
         say(f"{output} written ({output.stat().st_size / 1e6:.1f} MB)", markup=False)

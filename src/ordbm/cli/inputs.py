@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ordbm.data.ratings import Ratings
     from ordbm.estimator import OrdinalBM
 
-MOST_COMPARED = 100_000  # ids, when one was mistyped
+_MOST_COMPARED = 100_000  # ids, when one was mistyped
 
 RatingsSource = Annotated[
     str,
@@ -34,7 +34,7 @@ ModelFile = Annotated[
 ]
 
 
-def ratings_of(
+def ratings_and_facts(
     source: str, reading: ReadingOptions, *, beside: Path | None = None
 ) -> tuple[Ratings, dict[str, Any]]:
     """The ratings that `source` names, and what is to be said about them.
@@ -55,10 +55,10 @@ def ratings_of(
         ratings = load_dataset(source)
     else:
         ratings = read_ratings(source, **reading.arguments())
-    return ratings, {"source": source, **described(ratings), "seconds": _since(started)}
+    return ratings, {"source": source, **rating_facts(ratings), "seconds": _since(started)}
 
 
-def described(ratings: Ratings) -> dict[str, Any]:
+def rating_facts(ratings: Ratings) -> dict[str, Any]:
     """Ratings in figures."""
     return {
         "ratings": len(ratings),
@@ -69,7 +69,7 @@ def described(ratings: Ratings) -> dict[str, Any]:
     }
 
 
-def said(found: dict[str, Any]) -> str:
+def facts_in_words(found: dict[str, Any]) -> str:
     """The same in words."""
     n = found["duplicates"]
     repeated = f", {n:,} duplicate{'s' if n > 1 else ''} merged" if n else ""
@@ -83,7 +83,7 @@ def _since(started: float) -> float:
     return time.perf_counter() - started
 
 
-def model_of(path: Path) -> OrdinalBM:
+def model_in_file(path: Path) -> OrdinalBM:
     """The model in a file."""
     _load_library()
     return ordbm.load(path)
@@ -125,12 +125,12 @@ def _similar(text: str, known: IdMap) -> str:
     from difflib import get_close_matches
     from itertools import islice
 
-    names = [str(one) for one in islice(known, MOST_COMPARED)]
+    names = [str(one) for one in islice(known, _MOST_COMPARED)]
     close = [] if text.isdecimal() else get_close_matches(text, names, n=3)
     return f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(names[:3])}, …"
 
 
-def checked_target(path: Path | None) -> None:
+def check_target(path: Path | None) -> None:
     """An error before the work, not after it, where a file cannot be written."""
     if path is None:
         return
@@ -194,7 +194,9 @@ def item_of(text: str, model: OrdinalBM, titles: dict[Any, str] | None) -> Any:
     return matches[0]
 
 
-def rated_of(texts: list[str], model: OrdinalBM, titles: dict[Any, str] | None) -> dict[Any, Any]:
+def given_ratings(
+    texts: list[str], model: OrdinalBM, titles: dict[Any, str] | None
+) -> dict[Any, Any]:
     """What somebody new has rated, from ITEM=RATING."""
     given = {}
     for text in texts:

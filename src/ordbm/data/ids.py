@@ -16,7 +16,7 @@ from ordbm.data.columns import Column, EncodedColumn, plain_column
 from ordbm.errors import RatingsError, offending_rows
 from ordbm.runtime.arrays import Codes
 
-NEVER_MISSING = {int, str, bytes, tuple, bool}
+_NEVER_MISSING = {int, str, bytes, tuple, bool}
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _factorised(values: list[Any], name: str) -> tuple[IdMap, Codes]:
         codes = np.fromiter(map(table.__getitem__, values), np.int32, len(values))
     except TypeError:
         raise _unhashable(values, name) from None
-    if set(map(type, table)) <= NEVER_MISSING:
+    if set(map(type, table)) <= _NEVER_MISSING:
         return IdMap(tuple(table)), codes
     if any(map(_is_missing, table)):
         bad = [row for row, value in enumerate(values) if _is_missing(value)]

@@ -20,7 +20,7 @@ from ordbm.errors import RatingsError
 COLONS, SPACES = "::", " "  # the latter stands for any run of spaces and tabs
 SEPARATORS = (COLONS, "\t", ",", ";", "|", SPACES)
 _UNIT = b"\x1f"  # stands in for separators of several characters, which Arrow does not know
-BOM = b"\xef\xbb\xbf"
+_BOM = b"\xef\xbb\xbf"
 _WIDE_BOMS = {
     b"\xff\xfe\0\0": "utf-32",
     b"\0\0\xfe\xff": "utf-32",
@@ -55,7 +55,7 @@ def utf8_text(content: bytes, label: str, encoding: str) -> bytes:
             raise RatingsError(f"{label} is not {encoding} text: {problem}") from problem
         except LookupError:
             raise RatingsError(f"encoding={encoding!r} is not known to Python") from None
-    content = content.removeprefix(BOM)
+    content = content.removeprefix(_BOM)
     for first, wide in enumerate(("utf-16-be", "utf-16-le")):  # every other byte mostly NUL
         halves = content[first:64:2]
         if len(halves) >= 8 and halves.count(0) > 0.75 * len(halves):
@@ -141,7 +141,7 @@ def arrow_columns(
     elif body is not None and b'"' in body:
         quoted = _is_plainly_quoted(body, separator)
         body = body if quoted else None
-    if not body or body.startswith(BOM):  # which Arrow would leave out
+    if not body or body.startswith(_BOM):  # which Arrow would leave out
         return None
     names = [str(place) for place in range(width)]
     wanted = [names[place] for place in places]

@@ -17,7 +17,7 @@ from ordbm.datasets.text_columns import NUMBER
 from ordbm.errors import RatingsError
 
 
-class Header(NamedTuple):
+class HeaderLine(NamedTuple):
     """Whether the first line has names, and where each role is."""
 
     has_names: bool
@@ -30,7 +30,7 @@ def header_of(
     has_names: bool | None,
     is_rating: Callable[[str], bool],
     label: str,
-) -> Header:
+) -> HeaderLine:
     """What the first line of a file says about its columns.
 
     It has names if a column is chosen by name, or if it names all roles as is usual, or if
@@ -54,14 +54,14 @@ def header_of(
                 f"these are names, say {role_options(choices)}; if it is data, header=False"
             )
     if has_names:
-        return Header(True, column_places(first, choices, f"{label}: "))
+        return HeaderLine(True, column_places(first, choices, f"{label}: "))
     places = []
     for number, (role, choice) in enumerate(choices.items()):
         if isinstance(choice, str):
             raise RatingsError(f"{role}={choice!r} needs a line of names: leave header=False out")
         places.append(number if choice is None else choice)
     check_places(places, len(first), choices, f"{label}: ")
-    return Header(False, places)
+    return HeaderLine(False, places)
 
 
 def _are_usual(names: Sequence[str], choices: Mapping[str, ColumnChoice]) -> bool:

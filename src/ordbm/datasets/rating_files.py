@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from ordbm.datasets.netflix import NETFLIX_FILE
-from ordbm.datasets.sources import Source, name_list, visible_names
+from ordbm.datasets.sources import FileSource, name_list, visible_names
 from ordbm.errors import RatingsError
 
 _KNOWN_NAMES = ("ratings.csv", "ratings.dat", "u.data")  # of MovieLens: 20M and later, 1M, 100K
 _SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".data", ".parquet")
 
 
-def rating_files(source: Source) -> list[str]:
+def rating_files(source: FileSource) -> list[str]:
     """The file with the ratings; of the Netflix Prize's, all of them."""
     if source.single:
         return source.names
@@ -38,7 +38,7 @@ def rating_files(source: Source) -> list[str]:
     )
 
 
-def named_member(source: Source, member: str) -> str:
+def named_member(source: FileSource, member: str) -> str:
     """The file called `member`, with or without its folders."""
     if source.single:
         raise RatingsError(f"{source.label} is a file of its own: leave member={member!r} out")

@@ -46,7 +46,7 @@ _DAMAGE = (
 )
 
 
-class Source(NamedTuple):
+class FileSource(NamedTuple):
     """Files by name, and how to read one; `single` if the path is a file of its own."""
 
     label: str
@@ -64,12 +64,12 @@ class SourceFile(NamedTuple):
 
 
 @contextmanager
-def open_source(path: str | os.PathLike[str]) -> Iterator[Source]:
+def open_source(path: str | os.PathLike[str]) -> Iterator[FileSource]:
     """The files at `path`: of a folder and those in it, of a zip or tar archive, or the one."""
     place = Path(path)
     label = str(place)
     if _is_folder(place):
-        yield Source(label, _names_in_folder(place), lambda name: _read(place / name), False)
+        yield FileSource(label, _names_in_folder(place), lambda name: _read(place / name), False)
     elif _is_zip(place):
         with _zip_source(place, label) as source:
             yield source
@@ -79,10 +79,10 @@ def open_source(path: str | os.PathLike[str]) -> Iterator[Source]:
             with _tar_source(content, label) as source:
                 yield source
         else:
-            yield Source(label, [place.name], lambda _name: content, True)
+            yield FileSource(label, [place.name], lambda _name: content, True)
 
 
-def read_file(source: Source, name: str) -> SourceFile:
+def read_file(source: FileSource, name: str) -> SourceFile:
     """One file of a source, unpacked if it is compressed on its own."""
     label = source.label if source.single else f"{source.label} ({name})"
     content = gunzip(source.read(name), label)
@@ -133,7 +133,7 @@ def gunzip(content: bytes, label: str) -> bytes:
 
 
 @contextmanager
-def _zip_source(path: Path, label: str) -> Iterator[Source]:
+def _zip_source(path: Path, label: str) -> Iterator[FileSource]:
     with _reporting(label):
         archive = zipfile.ZipFile(path)
     with archive:
@@ -146,11 +146,11 @@ def _zip_source(path: Path, label: str) -> Iterator[Source]:
                 _check_size(member.file_size, member.compress_size, f"{label} ({name})")
                 return archive.read(member)
 
-        yield Source(label, names, read, False)
+        yield FileSource(label, names, read, False)
 
 
 @contextmanager
-def _tar_source(content: bytes, label: str) -> Iterator[Source]:
+def _tar_source(content: bytes, label: str) -> Iterator[FileSource]:
     with _reporting(label):
         archive = tarfile.open(fileobj=BytesIO(content), mode="r:")  # noqa: SIM115
         members = {member.name: member for member in archive.getmembers() if member.isreg()}
@@ -164,7 +164,7 @@ def _tar_source(content: bytes, label: str) -> Iterator[Source]:
                     raise EOFError("it ends in the middle")
                 return found
 
-        yield Source(label, list(members), read, False)
+        yield FileSource(label, list(members), read, False)
 
 
 @contextmanager

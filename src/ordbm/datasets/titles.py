@@ -78,7 +78,10 @@ def read_item_table(path: str | os.PathLike[str]) -> tuple[list[str], list[list[
             names = [name.strip() for name in fields]
         elif problem or names is None or len(fields) != len(names):
             wrong = problem or f"{len(fields)} columns, and the header has {len(names or [])}"
-            raise RatingsError(f"{file.label}: line {line}: {wrong}; correct or remove it")
+            raise RatingsError(
+                f"{file.label}: line {line}: {wrong}; correct or remove it, or give another csv or "
+                "tsv with a header"
+            )
         else:
             rows.append(fields)
     return names or [], rows

@@ -17,7 +17,7 @@ from ordbm.estimator import OrdinalBM
 from ordbm.inference.conditioned import Method
 from ordbm.inference.distributions import LevelDistribution, RatingDistribution
 from ordbm.inference.fitted import FittedModel
-from ordbm.metrics.ratings import losses
+from ordbm.metrics.prediction import losses
 from ordbm.model.features import Features
 from ordbm.model.machine import Machine
 from ordbm.model.presence import ConditionedPresence

@@ -10,13 +10,13 @@ import numpy as np
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import RatingScale, Scale
 from ordbm.errors import RatingsError
-from ordbm.evaluation.models import RatingModel
-from ordbm.metrics.calibration import Reliability, at_least, bin_sums, curve_of, thresholds
-from ordbm.metrics.checks import check_prediction
-from ordbm.metrics.ratings import losses
+from ordbm.evaluation.protocols import RatingModel
+from ordbm.metrics.array_checks import check_prediction
+from ordbm.metrics.calibration import Reliability, bin_sums, curve_of, proba_at_least, thresholds
+from ordbm.metrics.prediction import losses
 from ordbm.runtime.arrays import Numbers
 
-CELLS_AT_ONCE = 20_000_000  # probabilities held at a time
+_CELLS_AT_ONCE = 20_000_000  # probabilities held at a time
 
 
 class RatingSums(NamedTuple):
@@ -35,7 +35,7 @@ def rating_sums(model: RatingModel, test: Ratings) -> RatingSums:
     The model is told ids alone; ratings are looked at only after it has answered.
     """
     users, items = (np.fromiter(ids, object, len(ids)) for ids in (test.users, test.items))
-    size = max(1, CELLS_AT_ONCE // (len(test.scale) if isinstance(test.scale, RatingScale) else 2))
+    size = max(1, _CELLS_AT_ONCE // (len(test.scale) if isinstance(test.scale, RatingScale) else 2))
     totals: dict[str, Numbers] = {}
     sums: Any = 0.0
     seconds = 0.0
@@ -47,17 +47,17 @@ def rating_sums(model: RatingModel, test: Ratings) -> RatingSums:
         seconds += time.perf_counter() - started
         check_prediction(found, len(codes))
         if not first:
-            truth = on_scale(test, found.scale)
+            truth = values_on_scale(test, found.scale)
         for name, loss in losses(found, truth[part]).items():
             totals.setdefault(name, np.zeros(test.n_users))
             totals[name] += np.bincount(codes, loss, test.n_users)
         values, labels = thresholds(found.scale)
-        sums = sums + bin_sums(at_least(found), truth[part, None] >= values)
+        sums = sums + bin_sums(proba_at_least(found), truth[part, None] >= values)
     curves = [curve_of(*curve) for curve in zip(sums, values.tolist(), labels, strict=True)]
     return RatingSums(found.scale, truth, totals, curves, seconds)
 
 
-def on_scale(test: Ratings, scale: Scale) -> Numbers:
+def values_on_scale(test: Ratings, scale: Scale) -> Numbers:
     """The test ratings as numbers on a model's scale; those it does not have are an error."""
     if test.scale == scale:
         return test.values.astype(np.float64)

@@ -12,10 +12,10 @@ from ordbm.errors import RatingsError, offending_rows
 from ordbm.inference.distributions import LevelDistribution, RatingDistribution
 from ordbm.runtime.arrays import Numbers
 
-SUM_TOLERANCE = 1e-4  # single precision over 255 levels stays well within
+_SUM_TOLERANCE = 1e-4  # single precision over 255 levels stays well within
 
 
-def probabilities(values: Any, name: str = "probabilities") -> Numbers:
+def probability_table(values: Any, name: str = "probabilities") -> Numbers:
     """`values` (rows, levels) as float64, each row a distribution."""
     proba = _table(values, name)
     if not proba.shape[1]:
@@ -23,17 +23,17 @@ def probabilities(values: Any, name: str = "probabilities") -> Numbers:
     for bad, what in (
         (~np.isfinite(proba).all(axis=1), "must be finite numbers"),
         ((proba < 0).any(axis=1), "must not be negative"),
-        (np.abs(proba.sum(axis=1) - 1) > SUM_TOLERANCE, "of a row must sum to one"),
+        (np.abs(proba.sum(axis=1) - 1) > _SUM_TOLERANCE, "of a row must sum to one"),
     ):
         if bad.any():
             raise RatingsError(f"{name} {what}: {offending_rows(bad, values=proba.tolist())}")
     return proba
 
 
-def shares(values: Any, name: str = "probabilities") -> Numbers:
+def probability_column(values: Any, name: str = "probabilities") -> Numbers:
     """`values` (rows,) as float64, each between zero and one."""
     found = finite_numbers(values, name)
-    bad = (found < 0) | (found > 1 + SUM_TOLERANCE)
+    bad = (found < 0) | (found > 1 + _SUM_TOLERANCE)
     if bad.any():
         where = offending_rows(bad, probability=found)
         raise RatingsError(f"{name} must be between 0 and 1: {where}")
@@ -52,7 +52,7 @@ def level_codes(values: Any, n_levels: int) -> NDArray[np.int64]:
     return found.astype(np.int64)
 
 
-def gains(values: Any, name: str) -> Numbers:
+def gain_table(values: Any, name: str) -> Numbers:
     """`values` (users, positions) as float64, none of them negative."""
     table = _table(values, name)
     bad = ~np.isfinite(table).all(axis=1) | (table < 0).any(axis=1)
@@ -63,7 +63,7 @@ def gains(values: Any, name: str) -> Numbers:
     return table
 
 
-def same_length(**columns: Any) -> None:
+def check_same_length(**columns: Any) -> None:
     """An error unless all columns have as many rows."""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
@@ -79,16 +79,16 @@ def check_prediction(predicted: object, n_pairs: int) -> RatingDistribution:
             f"{type(predicted).__name__}"
         )
     if isinstance(predicted, LevelDistribution):
-        proba = probabilities(predicted.proba, "predicted probabilities")
+        proba = probability_table(predicted.proba, "predicted probabilities")
         if proba.shape != (n_pairs, len(predicted.scale)):
             raise RatingsError(
                 f"predicted probabilities have shape {proba.shape}: need one row for each of "
                 f"{n_pairs:,} pairs and one column for each of {len(predicted.scale)} levels"
             )
     else:
-        positive(predicted.spread, "predicted deviations")
+        positive_column(predicted.spread, "predicted deviations")
         finite_numbers(predicted.centre, "predicted means")
-        same_length(
+        check_same_length(
             means=predicted.centre,
             deviations=predicted.spread,
             pairs=range(n_pairs),
@@ -96,7 +96,7 @@ def check_prediction(predicted: object, n_pairs: int) -> RatingDistribution:
     return predicted
 
 
-def positive(values: Any, name: str) -> Numbers:
+def positive_column(values: Any, name: str) -> Numbers:
     """`values` (rows,) as float64, all above zero."""
     found = finite_numbers(values, name)
     if (found <= 0).any():

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from ordbm.data.ratings import Ratings
 from ordbm.errors import RatingsError, SettingsError
-from ordbm.evaluation.models import RankingModel, check_method
+from ordbm.evaluation.protocols import RankingModel, check_method
 from ordbm.metrics.ranking import half_life_sums, ndcg, precision, recall, reciprocal_rank
 from ordbm.runtime.arrays import Numbers
 from ordbm.runtime.checks import check_count
 
-USERS_AT_ONCE = 5_000
+_USERS_AT_ONCE = 5_000
 
 
-class Lists(NamedTuple):
+class ListHits(NamedTuple):
     """Hits in recommended lists; users are codes of the test ratings."""
 
     users: NDArray[np.int64]  # who had relevant test items and got a list
@@ -41,14 +41,14 @@ def list_lengths(lists: Any) -> list[int]:
     return sorted({int(length) for length in lengths})
 
 
-def recommended(
+def recommended_hits(
     model: RankingModel,
     test: Ratings,
     relevant: NDArray[np.bool_],
     n: int,
     by: str | None,
     known_users: NDArray[np.bool_] | None,
-) -> Lists:
+) -> ListHits:
     """Lists of n for all users who have relevant test ratings, `relevant` (N,), and are known.
 
     The model is told the users alone. Test items that it cannot list count as missed.
@@ -65,8 +65,8 @@ def recommended(
     answered = np.zeros(len(users), bool)
     hits = np.zeros((len(users), n), bool)
     seconds = 0.0
-    for first in range(0, len(users), USERS_AT_ONCE):
-        some = users[first : first + USERS_AT_ONCE]
+    for first in range(0, len(users), _USERS_AT_ONCE):
+        some = users[first : first + _USERS_AT_ONCE]
         ids = [test.users[code] for code in some.tolist()]
         started = time.perf_counter()
         found = model.recommend_all(ids, n, **how)
@@ -85,10 +85,10 @@ def recommended(
         "without_relevant": int(np.count_nonzero(with_test & (count == 0))),
         "unknown": int(np.count_nonzero(count) - np.count_nonzero(answered)),
     }
-    return Lists(users[answered], hits[answered], count[users][answered], unranked, seconds)
+    return ListHits(users[answered], hits[answered], count[users][answered], unranked, seconds)
 
 
-def ranking_sums(found: Lists, lengths: Sequence[int]) -> dict[str, tuple[Numbers, Numbers]]:
+def ranking_sums(found: ListHits, lengths: Sequence[int]) -> dict[str, tuple[Numbers, Numbers]]:
     """(total, weight) of each ranking score for each of the listed users."""
     hits, n_relevant = found.hits, found.n_relevant
     one = np.ones(len(hits))

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ordbm.errors import RatingsError
-from ordbm.metrics.bootstrap import RESAMPLES, interval, resampled_ratios
+from ordbm.metrics.bootstrap import RESAMPLES, percentile_interval, resampled_ratios
 from ordbm.metrics.calibration import Reliability
 from ordbm.runtime.arrays import Numbers
 from ordbm.training.loop import EpochRecord
 
-OF_THE_LONGEST = ("mrr", "half_life_utility")  # scores of the longest of all lists
+_OF_THE_LONGEST = ("mrr", "half_life_utility")  # scores of the longest of all lists
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,7 +158,7 @@ def compare(
     # Scores of the longest list are alike only if it is as long.
     same_length = _longest(first) == _longest(second)
     names = [
-        name for name in both[0] if name in both[1] and (same_length or name not in OF_THE_LONGEST)
+        name for name in both[0] if name in both[1] and (same_length or name not in _OF_THE_LONGEST)
     ]
     if not names:
         raise RatingsError(f"{first.model} and {second.model} have no score in common")
@@ -167,7 +167,7 @@ def compare(
     )
     return {
         name: Difference(
-            first.scores[name] - second.scores[name], *interval(left[name] - right[name])
+            first.scores[name] - second.scores[name], *percentile_interval(left[name] - right[name])
         )
         for name in names
     }
@@ -176,7 +176,7 @@ def compare(
 # A score is f(Σ_u total / Σ_u weight): what follows is the one place that knows f.
 
 
-def score_of(name: str, ratio: Any) -> Any:
+def score_from_ratio(name: str, ratio: Any) -> Any:
     """The score whose sums have this ratio: the root for RMSE, in percent for utility."""
     if name == "rmse":
         return np.sqrt(ratio)
@@ -199,7 +199,7 @@ def resampled_scores(
     """Each score in each resample of users, (resamples,), from its (totals, weights)."""
     totals, weights = (np.column_stack([pair[part] for pair in sums.values()]) for part in (0, 1))
     ratios = resampled_ratios(totals, weights, resamples, seed)
-    return {name: score_of(name, ratios[:, column]) for column, name in enumerate(sums)}
+    return {name: score_from_ratio(name, ratios[:, column]) for column, name in enumerate(sums)}
 
 
 def _longest(evaluation: Evaluation) -> int:

@@ -13,8 +13,8 @@ from ordbm.data.ratings import Ratings
 from ordbm.data.scale import ContinuousScale, RatingScale
 from ordbm.errors import OrdbmError, RatingsError
 from ordbm.inference.distributions import LevelDistribution, NormalDistribution
-from ordbm.metrics.checks import check_prediction
-from ordbm.metrics.ratings import (
+from ordbm.metrics.array_checks import check_prediction
+from ordbm.metrics.prediction import (
     log_loss,
     log_losses,
     losses,
@@ -23,7 +23,7 @@ from ordbm.metrics.ratings import (
     ranked_probability_scores,
     rmse,
     rps,
-    scores,
+    validation_scores,
 )
 
 seeds = st.integers(0, 2**32)
@@ -39,17 +39,17 @@ def test_scores_of_levels() -> None:
     """MAE by the median, RMSE by the mean, log-loss of the level that was given."""
     ratings = Ratings(["a", "a", "b"], ["x", "y", "x"], [1, 3, 5], scale=[1, 3, 5])
     proba = np.array([[0.6, 0.3, 0.1], [0.3, 0.3, 0.4], [0.1, 0.2, 0.7]])
-    found = scores(LevelDistribution(ratings.scale, proba), ratings)
+    found = validation_scores(LevelDistribution(ratings.scale, proba), ratings)
     assert found["mae"] == pytest.approx(0)  # medians 1, 3, 5
     assert found["rmse"] == pytest.approx(np.sqrt((1.0**2 + 0.2**2 + 0.8**2) / 3))
     assert found["log_loss"] == pytest.approx(-np.log([0.6, 0.3, 0.7]).mean())
-    worse = scores(LevelDistribution(ratings.scale, proba[::-1]), ratings)
+    worse = validation_scores(LevelDistribution(ratings.scale, proba[::-1]), ratings)
     assert worse["mae"] == pytest.approx((4 + 0 + 4) / 3)
 
 
 def test_scores_of_normals() -> None:
     ratings = Ratings(["a", "b"], ["x", "x"], [1.0, 2.0], scale="continuous")
-    found = scores(
+    found = validation_scores(
         NormalDistribution(ratings.scale, np.array([1.0, 4.0]), np.array([1.0, 2.0])), ratings
     )
     assert found["mae"] == pytest.approx(1)

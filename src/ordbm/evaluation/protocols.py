@@ -32,13 +32,13 @@ class RankingModel(RatingModel, Protocol):
         """{user: [(item, score), …]}, the n best first, without items that the user has rated."""
 
 
-def name_of(model: object) -> str:
+def model_name(model: object) -> str:
     """A model in words: what it says itself, or the name of its class."""
     says = type(model).__repr__ is not object.__repr__
     return repr(model) if says else type(model).__name__
 
 
-def known(model: Any, test: Ratings) -> dict[str, NDArray[np.bool_]]:
+def known_masks(model: Any, test: Ratings) -> dict[str, NDArray[np.bool_]]:
     """Whom of the test ratings' "users" and "items" a model knows; empty if it does not say."""
     return {
         name: np.asarray(getattr(model, f"known_{name}")(list(ids)), bool)

@@ -13,11 +13,16 @@ from numpy.typing import NDArray
 from ordbm.data.ratings import Ratings
 from ordbm.data.split import hold_out, k_fold
 from ordbm.errors import RatingsError
-from ordbm.evaluation.lists import Lists, list_lengths, ranking_sums, recommended
-from ordbm.evaluation.models import RatingModel, check_method, known, name_of
-from ordbm.evaluation.ratings import RatingSums, rating_sums
-from ordbm.evaluation.results import CrossValidation, Evaluation, resampled_scores, score_of
-from ordbm.metrics.bootstrap import RESAMPLES, interval
+from ordbm.evaluation.evaluations import (
+    CrossValidation,
+    Evaluation,
+    resampled_scores,
+    score_from_ratio,
+)
+from ordbm.evaluation.list_hits import ListHits, list_lengths, ranking_sums, recommended_hits
+from ordbm.evaluation.protocols import RatingModel, check_method, known_masks, model_name
+from ordbm.evaluation.rating_losses import RatingSums, rating_sums
+from ordbm.metrics.bootstrap import RESAMPLES, percentile_interval
 from ordbm.metrics.calibration import calibration_error
 from ordbm.recommend.criteria import least_relevant
 from ordbm.runtime.arrays import Numbers
@@ -58,7 +63,7 @@ def evaluate(
     check_count("bootstrap", bootstrap)
     check_count("seed", seed)
     lengths = list_lengths(lists) if lists is not None else []
-    knows = known(model, test)
+    knows = known_masks(model, test)
     rated = rating_sums(model, test)
     count = np.bincount(test.user_codes, minlength=test.n_users)
     users = np.flatnonzero(count)
@@ -77,7 +82,7 @@ def evaluate(
         scores |= _scores(ranked)
         sums |= ranked
     return Evaluation(
-        model=name or name_of(model),
+        model=name or model_name(model),
         scores=scores,
         intervals=_intervals(sums, bootstrap, seed),
         per_user={name: _per_user(name, *pair) for name, pair in sums.items()},
@@ -173,7 +178,7 @@ def cross_validate(
     return CrossValidation(name or evaluations[0].model, evaluations)
 
 
-Sums = dict[str, tuple[Numbers, Numbers]]  # (total, weight) of each user, by score
+ScoreSums = dict[str, tuple[Numbers, Numbers]]  # (total, weight) of each user, by score
 
 
 def _lists(
@@ -184,12 +189,12 @@ def _lists(
     n: int,
     by: str | None,
     known_users: NDArray[np.bool_] | None,
-) -> Lists:
+) -> ListHits:
     least = least_relevant(rated.scale, relevant)
     is_relevant = rated.truth >= least - 1e-9 * max(1.0, abs(least))
     if not is_relevant.any():
         raise RatingsError(f"no test rating is {least:g} or more: choose relevant=… lower")
-    listed = recommended(model, test, is_relevant, n, by, known_users)
+    listed = recommended_hits(model, test, is_relevant, n, by, known_users)
     if not len(listed.users):
         raise RatingsError("the model knows none of the users with relevant test ratings")
     return listed
@@ -202,22 +207,22 @@ def _placed(values: Numbers, place: NDArray[np.int64], n: int) -> Numbers:
     return placed
 
 
-def _scores(sums: Sums) -> dict[str, float]:
+def _scores(sums: ScoreSums) -> dict[str, float]:
     return {
-        name: float(score_of(name, total.sum() / weight.sum()))
+        name: float(score_from_ratio(name, total.sum() / weight.sum()))
         for name, (total, weight) in sums.items()
     }
 
 
 def _per_user(name: str, total: Numbers, weight: Numbers) -> Numbers:
     ratio = np.divide(total, weight, out=np.full(len(total), np.nan), where=weight > 0)
-    found: Numbers = score_of(name, ratio)
+    found: Numbers = score_from_ratio(name, ratio)
     return found
 
 
-def _intervals(sums: Sums, resamples: int, seed: int) -> dict[str, tuple[float, float]]:
+def _intervals(sums: ScoreSums, resamples: int, seed: int) -> dict[str, tuple[float, float]]:
     n_users = len(next(iter(sums.values()))[0])
     if not resamples or n_users < 2:
         return {}
     found = resampled_scores(sums, resamples, seed)
-    return {name: interval(samples) for name, samples in found.items()}
+    return {name: percentile_interval(samples) for name, samples in found.items()}

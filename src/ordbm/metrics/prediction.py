@@ -14,10 +14,15 @@ from scipy.special import ndtr
 from ordbm.data.numeric_columns import finite_numbers
 from ordbm.data.ratings import Ratings
 from ordbm.inference.distributions import LevelDistribution, RatingDistribution
-from ordbm.metrics.checks import level_codes, positive, probabilities, same_length
+from ordbm.metrics.array_checks import (
+    check_same_length,
+    level_codes,
+    positive_column,
+    probability_table,
+)
 from ordbm.runtime.arrays import Numbers
 
-LEAST_PROBABILITY = 1e-300  # a level ruled out costs 690, not infinity
+_LEAST_PROBABILITY = 1e-300  # a level ruled out costs 690, not infinity
 
 
 def mae(predicted: Any, truth: Any) -> float:
@@ -33,7 +38,7 @@ def rmse(predicted: Any, truth: Any) -> float:
 def log_losses(proba: Any, levels: Any) -> Numbers:
     """-log P(level) of each rating; `proba` (N, n), `levels` (N,) counted from zero."""
     table, codes = _table_and_levels(proba, levels)
-    return -np.log(np.maximum(table[np.arange(len(codes)), codes], LEAST_PROBABILITY))
+    return -np.log(np.maximum(table[np.arange(len(codes)), codes], _LEAST_PROBABILITY))
 
 
 def log_loss(proba: Any, levels: Any) -> float:
@@ -64,9 +69,9 @@ def normal_crps(centre: Any, spread: Any, truth: Any) -> Numbers:
     = σ (z (2Φ(z) − 1) + 2φ(z) − 1/√π), z = (truth − μ) / σ (Gneiting and Raftery, 2007): the ranked
     probability score of a continuous scale.
     """
-    mean, deviation = finite_numbers(centre, "means"), positive(spread, "deviations")
+    mean, deviation = finite_numbers(centre, "means"), positive_column(spread, "deviations")
     values = finite_numbers(truth)
-    same_length(means=mean, deviations=deviation, ratings=values)
+    check_same_length(means=mean, deviations=deviation, ratings=values)
     z = (values - mean) / deviation
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
     return deviation * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
@@ -96,7 +101,7 @@ def losses(predicted: RatingDistribution, truth: Numbers) -> dict[str, Numbers]:
     }
 
 
-def scores(predicted: RatingDistribution, ratings: Ratings) -> dict[str, float]:
+def validation_scores(predicted: RatingDistribution, ratings: Ratings) -> dict[str, float]:
     """Mean log-loss, RMSE of the mean, MAE of the median: smaller is better."""
     truth = ratings.values.astype(np.float64)
     if isinstance(predicted, LevelDistribution):
@@ -112,12 +117,12 @@ def scores(predicted: RatingDistribution, ratings: Ratings) -> dict[str, float]:
 
 def _errors(predicted: Any, truth: Any) -> Numbers:
     found, values = finite_numbers(predicted, "predictions"), finite_numbers(truth)
-    same_length(predictions=found, ratings=values)
+    check_same_length(predictions=found, ratings=values)
     return found - values
 
 
 def _table_and_levels(proba: Any, levels: Any) -> tuple[Numbers, NDArray[np.int64]]:
-    table = probabilities(proba)
+    table = probability_table(proba)
     codes = level_codes(levels, table.shape[1])
-    same_length(probabilities=table, levels=codes)
+    check_same_length(probabilities=table, levels=codes)
     return table, codes
