@@ -25,12 +25,11 @@ from ordbm.kernels.numerics import (
     uniform,
 )
 from ordbm.kernels.passes import share_begin
-from ordbm.kernels.plan import CHUNK_ENTRIES, MOST_CHUNKS
 from ordbm.kernels.structures import LANES, LEVELS, padded
 from ordbm.model.learners import PseudoLikelihood
 from ordbm.runtime.threads import run_on_threads, share
 from ordbm.training.alternation import Trainer
-from ordbm.training.blocks import plan_blocks
+from ordbm.training.blocks import CHUNK_ENTRIES, MOST_CHUNKS, plan_blocks
 
 # Exponentials and logarithms
 

@@ -9,13 +9,15 @@ import numpy as np
 from ordbm.data.csr import CSR
 from ordbm.kernels.conditional import TILE
 from ordbm.kernels.passes import LINK_CHUNKS
-from ordbm.kernels.plan import block_ends, chunks_of_columns, entries_by_column
+from ordbm.kernels.plan import walk_columns
 from ordbm.kernels.structures import LEVELS, Plan, Room, Scratch, padded
 from ordbm.model.neighbours import Links
 from ordbm.model.side_scores import link_room
+from ordbm.runtime.arrays import Array
 
 CACHE_LINE = 64  # bytes
-LARGEST = np.iinfo(np.int64).max
+CHUNK_ENTRIES = 1024  # ratings that one thread takes at a time; fixed, so that sums are too
+MOST_CHUNKS = 16  # of a block
 
 
 def plan_blocks(
@@ -29,25 +31,31 @@ def plan_blocks(
     size = np.diff(rows.start)
     order = np.random.default_rng(seed).permutation(len(size)).astype(np.int32)
     order = order[size[order] > 0]
-    ends = block_ends(order, rows.start, block_rows or LARGEST, block_ratings or LARGEST)
-    first_row = np.concatenate([[0], ends])
+    first_row = _block_starts(size[order], block_rows, block_ratings)
     first_entry = np.concatenate([[0], np.cumsum(size[order])])
-    block = np.repeat(np.arange(len(ends)), np.diff(first_row))
+    block = np.repeat(np.arange(len(first_row) - 1), np.diff(first_row))
     row_slot = (first_entry[:-1] - first_entry[first_row[block]]).astype(np.int32)
     block_of_row = np.zeros(len(size), np.int32)
     place_of_row = np.zeros(len(size), np.int32)
     block_of_row[order] = block
     place_of_row[order] = np.arange(len(order)) - first_row[block]
     first_entry = first_entry[first_row]
-    entry_row, entry_position, first_column, column, column_entry = entries_by_column(
-        block_of_row,
-        place_of_row,
-        first_entry,
-        transposed.start,
-        transposed.column,
-        transposed.in_transpose,
-    )
-    first_chunk, chunk_column = chunks_of_columns(first_entry, first_column, column_entry)
+    entry_row = np.empty(first_entry[-1], np.int32)
+    entry_position = np.empty(first_entry[-1], transposed.in_transpose.dtype)
+    first_column, column, column_entry = (np.zeros(0, np.int32) for _ in range(3))
+    first_place = np.zeros(len(first_row) - 1, np.int64)
+    for _ in range(2):  # the columns of each block are counted, then entered
+        place = first_place.copy()
+        walk_columns(
+            block_of_row, place_of_row, transposed.start, transposed.column,
+            transposed.in_transpose, first_entry[:-1].copy(), place, np.full(len(place), -1),
+            entry_row, entry_position, column, column_entry, first_entry,
+        )  # fmt: skip
+        if not column.size:
+            first_column = np.concatenate([[0], np.cumsum(place)])
+            first_place = first_column[:-1]
+            column, column_entry = (np.empty(first_column[-1], np.int32) for _ in range(2))
+    first_chunk, chunk_column = _chunks(first_entry, first_column, column_entry)
     return Plan(
         first_row=first_row,
         row=order,
@@ -63,6 +71,39 @@ def plan_blocks(
         first_chunk=first_chunk,
         chunk_column=chunk_column,
     )
+
+
+def _block_starts(size: Array, block_rows: int | None, block_ratings: int | None) -> Array:
+    """Where blocks of rows with so many ratings each begin, and the end of the last.
+
+    A block ends with the row that brings it to `block_rows` rows or `block_ratings` ratings.
+    """
+    total = np.concatenate([[0], np.cumsum(size)])
+    starts = [0]
+    while starts[-1] < len(size):
+        end = len(size)
+        if block_rows:
+            end = min(end, starts[-1] + block_rows)
+        if block_ratings:
+            reached = np.searchsorted(total, total[starts[-1]] + block_ratings)
+            end = min(end, int(reached))
+        starts.append(end)
+    return np.array(starts, np.int64)
+
+
+def _chunks(first_entry: Array, first_column: Array, column_entry: Array) -> tuple[Array, Array]:
+    """(first_chunk, chunk_column): a block's columns in at most MOST_CHUNKS like runs."""
+    first_chunk = [0]
+    chunk_column: list[int] = []
+    for block, entries in enumerate(np.diff(first_entry)):
+        size = max(CHUNK_ENTRIES, -(-entries // MOST_CHUNKS))
+        begins = column_entry[first_column[block] : first_column[block + 1]]
+        place = 0
+        while place < len(begins) and len(chunk_column) - first_chunk[-1] < MOST_CHUNKS:
+            chunk_column.append(place)
+            place = int(np.searchsorted(begins, begins[place] + size))
+        first_chunk.append(len(chunk_column))
+    return np.array(first_chunk, np.int64), np.array(chunk_column, np.int32)
 
 
 def aligned(shape: Any, dtype: Any, value: float = 0.0) -> np.ndarray:
