@@ -308,6 +308,11 @@ def test_ctrl_c_that_is_no_error_stops_nothing():
     assert not stopped
 
 
+@njit
+def cuts(starts, total, part, parts):
+    return share_begin(starts, total, part, parts)
+
+
 @pytest.mark.parametrize("total", [0, 1, 2, 7, 100])
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 def test_shares_cover_the_work_once(total, threads):
@@ -318,7 +323,7 @@ def test_shares_cover_the_work_once(total, threads):
     # The kernels' shares: entries by the ratings that come before them.
     sizes = np.random.default_rng(total).integers(1, 9, total)
     starts = (np.cumsum(sizes) - sizes).astype(np.int32)
-    cut = [share_begin(starts, 0, total, sizes.sum(), t, threads) for t in range(threads + 1)]
+    cut = [cuts(starts, sizes.sum(), t, threads) for t in range(threads + 1)]
     assert cut[0] == 0
     assert cut[-1] == total
     assert cut == sorted(cut)

@@ -94,7 +94,7 @@ class ConditionedPresence:
         """pi, of which log-odds are a curve for those who have rated something."""
         presence = self.presence
         out = np.empty((len(users), len(presence.linked)), np.float32)
-        known = np.where(users >= 0, users, 0)
+        known = np.where(users >= 0, users, 0).astype(np.int64)
         bias = presence.item_bias[presence.linked]
 
         def work(thread: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,18 @@ from ordbm.data.csr import CSR
 from ordbm.kernels.conditional import TILE
 from ordbm.kernels.passes import LINK_CHUNKS
 from ordbm.kernels.plan import walk_columns
-from ordbm.kernels.structures import LEVELS, Plan, Room, Scratch, padded
+from ordbm.kernels.structures import (
+    LEVELS,
+    Gradients,
+    Hidden,
+    LinkWork,
+    Plan,
+    RowWork,
+    Sample,
+    Tile,
+    Workspace,
+    padded,
+)
 from ordbm.model.neighbours import Links
 from ordbm.model.side_scores import link_room
 from ordbm.runtime.arrays import Array
@@ -117,61 +128,79 @@ def aligned(shape: Any, dtype: Any, value: float = 0.0) -> np.ndarray:
     return array
 
 
-def scratch_for(
+class Room(NamedTuple):
+    """Everything that a pass over the blocks of a plan writes to besides parameters."""
+
+    workspace: Workspace  # shared by the threads
+    tiles: list[Tile]  # of each thread
+    work: list[RowWork]  # of each thread
+    sample: Sample | None  # contrastive divergence
+
+
+def room_for(
     plan: Plan,
     n_levels: int,
     n_hidden: int,
     links: Links,
     n_pair: int,
     dtype: Any,
+    threads: int,
+    *,
     contrastive: bool,
-) -> Scratch:
-    """Room for the largest block of `plan`."""
+) -> Room:
+    """As much as the largest block of `plan` needs."""
     d = padded(n_hidden)
     rows = _most(plan.first_row)
     slots = _most(plan.first_entry)
     columns = _most(plan.first_column)
-    linked = links.n_edges > 0
-    return Scratch(
-        hidden_input=aligned((rows, d), dtype),
-        hidden_on=aligned((rows, d), dtype),
-        hidden_off=aligned((rows, d), dtype),
-        context=aligned((rows, d), dtype),
-        chunk_context=aligned((0 if contrastive else _most(plan.first_chunk), rows, d), dtype),
-        coupling_gradient=aligned((columns, n_levels, d), dtype),
-        bias_gradient=aligned((columns, n_levels, 1), dtype),
-        row_shift=np.zeros(rows, np.int64),
-        residual=aligned((slots if linked and not contrastive else 0, n_levels), dtype),
-        sample_level=np.zeros(slots if contrastive else 0, np.uint8),
-        sample_value=aligned(slots if contrastive else 0, dtype),
-        link_score=aligned((slots if linked and not contrastive else 0, n_levels), dtype),
-        link_residual=aligned(
-            (slots if linked and not contrastive else 0, n_pair, n_levels), dtype
+    chunks = 0 if contrastive else _most(plan.first_chunk)
+    link_slots = slots if links.n_edges and not contrastive else 0
+    workspace = Workspace(
+        np.zeros(rows, np.int64),
+        Hidden(*(aligned((rows, d), dtype) for _ in range(3))),
+        Gradients(
+            context=aligned((rows, d), dtype),
+            chunk_context=aligned((chunks, rows, d), dtype),
+            coupling=aligned((columns, n_levels, d), dtype),
+            bias=aligned((columns, n_levels, 1), dtype),
+            link=aligned((LINK_CHUNKS, links.n_edges, n_pair), dtype),
         ),
-        link_gradient=aligned((LINK_CHUNKS, links.n_edges, n_pair), dtype),
+        LinkWork(
+            score=aligned((link_slots, n_levels), dtype),
+            residual=aligned((link_slots, n_levels), dtype),
+            felt=aligned((link_slots, n_pair, n_levels), dtype),
+        ),
+    )
+    sample = Sample(np.zeros(slots, np.uint8), aligned(slots, dtype)) if contrastive else None
+    return Room(
+        workspace,
+        [_tile(n_levels, d, dtype) for _ in range(threads)],
+        [_row_work(n_levels, d, links, n_pair, dtype) for _ in range(threads)],
+        sample,
     )
 
 
-def room_for(n_levels: int, n_hidden: int, links: Links, n_pair: int, dtype: Any) -> Room:
-    """Working room of one thread."""
-    d = padded(n_hidden)
-    return Room(
-        total=np.zeros(d),
+def _tile(n_levels: int, d: int, dtype: Any) -> Tile:
+    whole = padded(n_levels, LEVELS)
+    return Tile(
         up=aligned((n_levels, d), dtype),
         down=aligned((n_levels, d), dtype),
-        odds=aligned(d, dtype),
         mean=aligned((TILE, n_levels, d), dtype),
-        product=aligned((TILE, padded(n_levels, LEVELS), LEVELS), dtype, 1.0),
-        scores=aligned((TILE, padded(n_levels, LEVELS)), dtype),
-        level_bias=aligned(padded(n_levels, LEVELS), dtype),
-        tile_place=np.zeros(TILE, np.int64),
-        tile_column=np.zeros(TILE, np.int64),
-        tile_slot=np.zeros(TILE, np.int64),
-        safe=np.zeros((TILE, padded(n_levels, LEVELS) // LEVELS), np.uint8),
-        asked=aligned(d, dtype),
+        product=aligned((TILE, whole, LEVELS), dtype, 1.0),
+        scores=aligned((TILE, whole), dtype),
+        level_bias=aligned(whole, dtype),
+        index=np.zeros((3, TILE), np.int64),
+        safe=np.zeros((TILE, whole // LEVELS), np.uint8),
+    )
+
+
+def _row_work(n_levels: int, d: int, links: Links, n_pair: int, dtype: Any) -> RowWork:
+    return RowWork(
+        total=np.zeros(d),
+        sum=aligned(d, dtype),
         potential=aligned(n_levels, dtype),
-        pull=aligned((n_pair, n_levels), dtype),
         level_gradient=aligned((n_levels, 1), dtype),
+        pull=aligned((n_pair, n_levels), dtype),
         where=np.full(links.n_columns if links.n_edges else 1, -1, np.int64),
         found=link_room(links),
     )
