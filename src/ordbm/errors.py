@@ -46,6 +46,10 @@ class DivergedError(OrdbmError, ArithmeticError):
     """Learning ran away: the parameters are no longer finite numbers."""
 
 
+class ThreadsError(OrdbmError, RuntimeError):
+    """The system would not start as many threads as were asked for."""
+
+
 class CostError(OrdbmError, MemoryError):
     """A computation refused because its estimated cost is too high; the message states the cost."""
 
