@@ -51,7 +51,10 @@ def cgroup(folder, files, own="0::/\n"):
         ({"cpu.max": "300000 100000\n"}, "0::/not/seen/inside\n", 3.0),
         ({"cpu.max": "nonsense\n"}, "0::/\n", None),
         (
-            {"cpu,cpuacct/x/cpu.cfs_quota_us": "150000", "cpu,cpuacct/x/cpu.cfs_period_us": "50000"},
+            {
+                "cpu,cpuacct/x/cpu.cfs_quota_us": "150000",
+                "cpu,cpuacct/x/cpu.cfs_period_us": "50000",
+            },
             "5:memory:/x\n4:cpu,cpuacct:/x\n",
             3.0,
         ),
@@ -112,4 +115,6 @@ def test_members_share_all_threads_out(monkeypatch, n_threads, members, each):
     assert [trainer.epochs for trainer in ensemble.trainers] == [1] * members
     # Whatever runs at once has all threads, and no more.
     runs = [1] * (members >= n_threads) + [n for n in each[members - members % n_threads :]][:1]
-    assert [n * of_each for n, of_each in zip(at_once, runs, strict=True)] == [n_threads] * len(runs)
+    assert [n * of_each for n, of_each in zip(at_once, runs, strict=True)] == [n_threads] * len(
+        runs
+    )

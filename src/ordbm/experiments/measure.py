@@ -55,7 +55,7 @@ def settings_of_run(run: Run) -> dict[str, Any]:
         own = {name: value for name, value in _flat(asdict(settings)) if name not in unused}
         learner = {
             name: value
-            for name, value in _flat(asdict(model.learner))
+            for name, value in _flat(model.learner.identity(settings.epochs))
             if (name, value) not in _BEFORE_IT_WAS_A_SETTING.items()
         }
         learner["kind"] = type(model.learner).__name__

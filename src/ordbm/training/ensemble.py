@@ -37,7 +37,7 @@ class Ensemble:
         self.threads = threads
         self.n_alone = len(machines) - len(machines) % threads  # that learn on one thread each
         self.n_teams = gcd(threads, len(machines) - self.n_alone)  # of those left over
-        priors = priors_of(machines[0], ratings, learner, threads)
+        priors = priors_of(machines[0], ratings, learner.priors, threads)
         self.trainers = [
             Trainer(
                 machine,

@@ -15,10 +15,12 @@ from ordbm.kernels.structures import Tables, Team
 from ordbm.model.learners import ContrastiveDivergence, Learner, PseudoLikelihood
 from ordbm.model.machine import Parameters, Side
 from ordbm.model.side_scores import hidden_inputs, link_room, side_scores
+from ordbm.priors.counts import count_adaptive_precision
 from ordbm.priors.resolved import expected_couplings
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.threads import run_on_threads
 from ordbm.training.blocks import plan_blocks, room_for, score_table
+from ordbm.training.step_size import step_of
 
 AT_ONCE = 1_000_000  # ratings scored at a time, or learnt before progress is told
 
@@ -58,8 +60,9 @@ class SideTraining:
         self.n_levels = len(tables.smoothing)
         dtype = side.parameters.coupling.dtype
         contrastive = isinstance(learner, ContrastiveDivergence)
-        size = learner.ratings_per_block(len(rows.column), side.n_columns)
-        self.plan = plan_blocks(rows, transposed, seed, learner.block_rows, size)
+        optimiser = learner.optimiser
+        size = optimiser.ratings_per_block(len(rows.column), side.n_columns)
+        self.plan = plan_blocks(rows, transposed, seed, optimiser.block_rows, size)
         self.room = room_for(
             self.plan,
             self.n_levels,
@@ -93,8 +96,10 @@ class SideTraining:
 
     def learn(self, epoch: int, level_bias: Array, level_velocity: Array, other: Array) -> float:
         """One pass over all blocks in a fresh order; the objective summed over ratings."""
-        step = self.learner.step(epoch, self.curvature, level_bias.dtype)
-        precision = self.learner.count_adaptive_precision(self.column_count, self.side.n_hidden)
+        step = step_of(self.learner, epoch, self.curvature, level_bias.dtype)
+        precision = count_adaptive_precision(
+            self.learner.priors, self.column_count, self.side.n_hidden
+        )
         step = step._replace(
             coupling_precision=level_bias.dtype.type(precision),
             bias_precision=level_bias.dtype.type(self.bias_precision),
@@ -133,7 +138,7 @@ class SideTraining:
 
     def _tables_now(self) -> Tables:
         """With the prior of couplings where all of them, as they are, and traits have it."""
-        if not self.co_occurrence.size or not self.learner.coupling_precision:
+        if not self.co_occurrence.size or not self.learner.priors.coupling_precision:
             return self.tables
         coupling = self.side.parameters.coupling
         mean = expected_couplings(coupling, self.co_occurrence, self.threads)
