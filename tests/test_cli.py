@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import ordbm
-from cli_runs import SMALL, answer, fault, run, started, write_ratings_file
+from cli_runs import HANGS, SMALL, answer, fault, run, started, write_ratings_file
 from ordbm.cli.options import ModelOptions, ReadingOptions, unfolded
 from ordbm.cli.values import options_for
 from ordbm.model import settings
@@ -235,7 +235,7 @@ FAULTS = {
     (*LIST, "--exclude", "none.csv"): "no such file, and item 'none.csv' is not in",
     (*LIST, "--where", "genre=Horror"): "--items and --where go together",
     (*LIST, "--items", "genres.csv"): "--items and --where go together",
-    (*LIST, "--items", "none.csv", "--where", "a=b"): "none.csv: no such file",
+    (*LIST, "--items", "none.csv", "--where", "a=b"): "cannot read none.csv: No such file",
     (*LIST, "--items", "genres.csv", "--where", "genre"): "COLUMN=VALUE",
     (
         *LIST,
@@ -375,7 +375,7 @@ def test_a_mistyped_name_is_guessed(tmp_path):
 
 def test_faults_in_a_process_of_its_own():
     process = started("fit", "none.csv", "-o", "new.ordbm")
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=HANGS)
     assert process.returncode == 2
     assert output == ""
     assert len(errors.splitlines()) == 1
@@ -401,7 +401,7 @@ def test_a_reader_that_goes_away_is_no_trouble(files):
     process.stdout.close()
     assert process.stderr.read() == ""
     process.stderr.close()
-    assert process.wait(timeout=60) == 1
+    assert process.wait(timeout=HANGS) == 1
 
 
 def test_text_that_the_terminal_cannot_show(files, monkeypatch):
@@ -409,7 +409,7 @@ def test_text_that_the_terminal_cannot_show(files, monkeypatch):
     (files / "titles.csv").write_text("\n".join(f"{item},Amélie" for item in range(100, 120)))
     arguments = ("--user", "1", "-n", "1", "--titles", files / "titles.csv")
     process = started("recommend", files / "model.ordbm", *arguments)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=HANGS)
     assert process.returncode == 0, errors
     assert "Am?lie" in output
 

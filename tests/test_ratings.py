@@ -127,8 +127,10 @@ def test_frames_give_what_lists_give(make):
         expected.items,
         expected.scale,
     )
-    with pytest.raises(RatingsError, match=r"no column 'item', 'score'.*'who', 'what', 'stars'"):
-        Ratings.from_frame(frame, user="who", rating="score")
+    with pytest.raises(
+        RatingsError, match=r"no column 'score'; the columns are 'who', 'what', 'stars'"
+    ):
+        Ratings.from_frame(frame, user="who", item="what", rating="score")
 
 
 @pytest.mark.parametrize("make", frames.values(), ids=frames)

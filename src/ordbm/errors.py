@@ -39,8 +39,16 @@ class InterruptedWarning(UserWarning):
     """Ctrl-C ended a training early, with a usable model."""
 
 
+class LeftOutWarning(UserWarning):
+    """Ratings that were given say nothing to the model, and were left out."""
+
+
 class DivergedError(OrdbmError, ArithmeticError):
     """Learning ran away: the parameters are no longer finite numbers."""
+
+
+class ThreadsError(OrdbmError, RuntimeError):
+    """The system would not start as many threads as were asked for."""
 
 
 class CostError(OrdbmError, MemoryError):

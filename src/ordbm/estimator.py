@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from ordbm.data.frames import Backend
-from ordbm.data.lookup import Ids, aligned, listed_ids, several
+from ordbm.data.lookup import Ids, aligned_pairs, listed_ids, several
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import RatingScale, Scale
 from ordbm.data.standardiser import machine_ratings, standardiser_of
@@ -26,7 +26,7 @@ from ordbm.inference.fitted import FittedModel, Origin, rows_or_prior, strangers
 from ordbm.inference.joint import ENUMERATED, JointDistribution, mixed_levels
 from ordbm.inference.known import check_request, check_trainable
 from ordbm.inference.tables import level_probabilities, log_probabilities, prediction_table
-from ordbm.metrics.ratings import scores
+from ordbm.metrics.prediction import validation_scores
 from ordbm.model.configurable import Configured
 from ordbm.model.declaration import arguments_of, documented_by
 from ordbm.model.features import features
@@ -47,9 +47,9 @@ from ordbm.recommend.candidates import (
     items_of_similar_users,
     linked_items,
 )
+from ordbm.recommend.criteria import Score
 from ordbm.recommend.lists import Person, all_lists, person_list
 from ordbm.recommend.recommendation import Recommendation
-from ordbm.recommend.scores import Score
 from ordbm.runtime.arrays import Mask
 from ordbm.runtime.checks import check_count
 from ordbm.runtime.progress import Progress, Tell, teller
@@ -238,7 +238,7 @@ class OrdinalBM(Configured):
         `backend` is the kind of frame, "pandas", "polars" or "pyarrow"; the first one installed if
         not said.
         """
-        pairs = aligned(users, items)
+        pairs = aligned_pairs(users, items)
         codes = self._state.pair_codes(*pairs)
         return prediction_table(pairs, codes, self._state.distribution(*codes, method), backend)
 
@@ -247,13 +247,17 @@ class OrdinalBM(Configured):
     ) -> JointDistribution:
         """The joint distribution of several ratings: of a user, an item, or any set of pairs.
 
+        All asked ratings are in the model together; in `predict_proba` each is there alone. One
+        more unseen rating changes what the machine says of the others, so the joint's `marginals`
+        differ from `predict_proba`, and dependence is to be read off the joint itself.
+
         Up to `limit` configurations are enumerated; beyond that, and always on a continuous scale,
         `draws` of them are drawn by Gibbs sampling.
         """
         state = self._state
         levels = state.scale if isinstance(state.scale, RatingScale) else None
         edges = level_cells(levels, state.standardiser) if levels and state.standardiser else None
-        user_list, item_list = aligned(users, items)
+        user_list, item_list = aligned_pairs(users, items)
         user_codes, item_codes = state.pair_codes(user_list, item_list)
         found, weight, exact = mixed_levels(
             state.conditioned,
@@ -298,12 +302,13 @@ class OrdinalBM(Configured):
 
         `by`: "liked" (the default with presence), how likely an item is to be rated three quarters
         up the scale or higher; "rated", how likely it is to be rated; "gain", an expected gain;
-        "mean", the expected rating; "energy" (the default without presence), the paper's expected
-        decrease of energy (section 2.4), which also ranks high what somebody surely dislikes; or a
-        score of `ordbm.scores`.
+        "mean" (the default without presence), the expected rating; "energy", the paper's expected
+        decrease of energy (section 2.4), whose zero differs from item to item; or a score of
+        `ordbm.scores`.
 
         `diversity` (0 to 1) trades score against likeness to what is listed before. An unknown user
-        is somebody new without ratings.
+        is somebody new without ratings. Given ratings of items that nobody has rated in training
+        are left out, with a warning; an unknown item is an error.
         """
         check_request(user, n, ratings)
         state = self._state
@@ -318,7 +323,7 @@ class OrdinalBM(Configured):
                 partial(linked_items, state, code),
             )
         else:
-            given = ratings or {}
+            given = state.learnt_ratings(ratings or {})
             person = Person(0, state.fold_in(given), state.fold_in_presence(given))
             about = None
         allowed = allowed_items(state, candidates, about, exclude)
@@ -344,9 +349,11 @@ class OrdinalBM(Configured):
         }
 
     def rated_proba(self, users: Ids, items: Ids) -> NDArray[np.float64]:
-        """P(rated) of each pair, (pairs,); a pair's own rating never enters. Needs `presence`.
+        """P(rated) of each pair given what else the user has rated, (pairs,). Needs `presence`.
 
-        P of a level is this times `predict_proba`; what is left is P(absent).
+        A pair's own rating is left out, of the user's links and of the number of their ratings;
+        only the learnt biases have seen it. P of a level is this times `predict_proba`; what is
+        left is P(absent).
         """
         conditioned = self._state.conditioned_presence
         if conditioned is None:
@@ -373,9 +380,10 @@ class OrdinalBM(Configured):
 
         The parts are of the log-odds of a rating of `threshold` or more (by default the level that
         splits the predicted probability most evenly), on a continuous scale of the mean. The user
-        is a known one, or somebody new who gave `ratings` {item: rating}. `n` of the user's ratings
-        (all if not said) and `raters` ratings of the item by others are listed one by one, the
-        largest first, the rest summed up. `titles` are what to call items in print.
+        is a known one, or somebody new who gave `ratings` {item: rating}, as `recommend` takes
+        them. `n` of the user's ratings (all if not said) and `raters` ratings of the item by others
+        are listed one by one, the largest first, the rest summed up. `titles` are what to call
+        items in print.
         """
         if item is None or listed_ids(item) is not None or listed_ids(user) is not None:
             raise SettingsError("explain is for one user and one item: give one id of each")
@@ -385,7 +393,7 @@ class OrdinalBM(Configured):
         if ratings is None:
             code = int(state.codes([user], state.users, state.rated_users)[0])
         else:
-            person = state.fold_in(ratings)
+            person = state.fold_in(state.learnt_ratings(ratings))
         return explanation_of(
             state, person, user, code, item, threshold=threshold, n=n, raters=raters, titles=titles
         )
@@ -514,6 +522,8 @@ def _validator(fitted: FittedModel, ratings: Ratings) -> Callable[[], dict[str, 
     method: Method = "exact" if fitted.standardiser is None else "mean_field"
 
     def validate() -> dict[str, float]:
-        return scores(fitted.predicted(fitted.conditioned_now(), users, items, method), ratings)
+        return validation_scores(
+            fitted.predicted(fitted.conditioned_now(), users, items, method), ratings
+        )
 
     return validate

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 from typer import Option
 
 import ordbm
-from ordbm.cli.values import hidden_of, learner_with, named_value, scale_of
+from ordbm.cli.values import hidden_of, learner_with, named_value
 from ordbm.model.declaration import declaration, default_in_words
 from ordbm.model.settings import LEARNING, Settings
 
@@ -125,7 +125,10 @@ class ReadingOptions(PairOptions):
 
     def arguments(self) -> dict[str, Any]:
         """What `read_ratings` is to be told."""
-        return {**super().arguments(), "scale": scale_of(self.scale)}
+        from ordbm.data.scale import scale_from_text  # noqa: PLC0415 -- help must be quick
+
+        scale = None if self.scale is None else scale_from_text(self.scale)
+        return {**super().arguments(), "scale": scale}
 
     def options(self) -> list[str]:
         """The options that say the same."""

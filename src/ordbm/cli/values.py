@@ -11,25 +11,6 @@ from typing import Any
 import ordbm
 
 
-def scale_of(text: str | None) -> Any:
-    """The scale that `--scale` describes."""
-    if text is None or text == "continuous":
-        return text
-    binned = text.startswith("bins:")
-    parts = [part.strip() for part in text.removeprefix("bins:").split(",")]
-    try:
-        levels: list[Any] = [float(part) for part in parts]
-    except ValueError:
-        if binned:
-            raise ordbm.errors.SettingsError(
-                f"--scale {text}: the edges of bins must be numbers"
-            ) from None
-        levels = parts
-    if not binned:
-        return levels
-    return ordbm.RatingScale.bins(levels)
-
-
 def hidden_of(text: str) -> int | tuple[int, ...]:
     """Hidden units: one number, or one per side."""
     try:

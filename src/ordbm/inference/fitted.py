@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from ordbm.data.csr import CSRPair
 from ordbm.data.ids import IdMap
 from ordbm.data.level_counts import log_frequencies
-from ordbm.data.scale import RatingScale, Scale, finite_numbers
+from ordbm.data.numeric_columns import finite_numbers
+from ordbm.data.scale import RatingScale, Scale
 from ordbm.data.standardiser import Standardiser
 from ordbm.inference.catalogue import Catalogue
 from ordbm.inference.conditioned import ConditionedMachine, Method
@@ -119,7 +120,7 @@ class FittedModel(Known):
         return np.exp(log_frequencies(self.ratings.by_user.level, len(self.machines[0].level_bias)))
 
     def fold_in(self, given: Mapping[Any, Any]) -> tuple[ConditionedMachine, ...]:
-        """Each machine's evidence about somebody new who gave these ratings {item: rating}."""
+        """Each machine conditioned on a fold-in user's ratings {item: rating}: `learnt_ratings`."""
         items = self.given_codes(given)
         level = np.zeros(len(items), np.uint8)
         value = np.zeros(0, np.float32)
@@ -143,7 +144,7 @@ class FittedModel(Known):
         )
 
     def fold_in_presence(self, given: Mapping[Any, Any]) -> ConditionedPresence | None:
-        """What somebody new who rated these items is likely to rate; None if it was not learnt."""
+        """Presence of a fold-in user who gave `learnt_ratings`; None if it was not learnt."""
         if self.conditioned_presence is None:
             return None
         return fold_in_presence(self.conditioned_presence, self.given_codes(given))

@@ -58,7 +58,7 @@ class EmbeddingRules(Checked):
     )  # fmt: skip
     exponent: float = setting(
         4.0, "Of the share by which rows have more ratings: their weight beyond.",
-        why="at 235 ratings a row a quarter of the weight serves and half does harm; measured: ML-1M",
+        why="at 235 ratings a row a quarter of the weight serves, half harms; measured: ML-1M",
     )  # fmt: skip
     least_weight: float = setting(
         0.1, "Weight below which there are no directions.", why="not worth their time and memory"
