@@ -28,7 +28,7 @@ from ordbm.metrics.bootstrap import percentile_interval, resampled_ratios
 from ordbm.model.presence import ConditionedPresence, Presence, fold_in_presence
 from ordbm.model.settings import Settings
 from ordbm.runtime.threads import thread_count
-from ordbm.training.presence_learning import LEAST_LINKED, MOST_LINKED, learn_presence
+from ordbm.training.presence_learning import learn_presence
 
 Found = dict[str, Any]
 
@@ -78,6 +78,7 @@ def learnt_presence(ratings: ordbm.Ratings, seed: int, budget: float | None = No
         seed=seed,
         threads=thread_count(None),
         tell=lambda _: None,
+        rules=told.presence_rules,
     )
 
 
@@ -191,8 +192,9 @@ def growth(files: Path, data: str, size: str, seed: int, share: float) -> Found:
 
 def linked_work(ratings: ordbm.Ratings) -> float:
     """Links that a pass over all conditionals looks at: ratings of linked items times these."""
-    count = np.sort(np.diff(ratings.by_item.start))[::-1][:MOST_LINKED]
-    count = count[count >= LEAST_LINKED]
+    rules = Settings().presence_rules
+    count = np.sort(np.diff(ratings.by_item.start))[::-1][: rules.most_linked]
+    count = count[count >= rules.least_linked]
     return float(count.sum() * len(count))
 
 

@@ -81,7 +81,7 @@ GROUPS: dict[str, Group] = {
     "rate": Group("How large are the first steps?", each_learner("rate", (0.3, 0.5, 0.7))),
     "habit": Group(
         "How much of the prior of users' own biases knows no order of levels?",
-        each_learner("habit", (0.0, 0.5, 1.0)),
+        each_learner("response_style_share", (0.0, 0.5, 1.0)),
     ),
     "learn-habits": Group(
         "Is that part how people are seen to vary, or are all levels alike?",
@@ -89,7 +89,7 @@ GROUPS: dict[str, Group] = {
     ),
     "traits": Group(
         "Are couplings expected to follow who rated what, and along how many directions?",
-        each_learner("traits", (0, 8, 16, 32, 64)),
+        each_learner("co_occurrence", (0, 8, 16, 32, 64)),
     ),
     "bias-precision": Group(
         "How strong is the prior of the biases?",

@@ -65,11 +65,14 @@ def alone(model):
     """Each machine of a model as a model of its own."""
     state = model._state
     found = []
-    for machine in model.machines:
+    for machine, by_direction in zip(
+        model.machines, state.fold_in_priors.by_direction, strict=True
+    ):
         one = model.clone()
         one._fitted = FittedModel(
-            state.users, state.items, state.scale, state.standardiser, [machine], state.ratings, 1
-        )
+            state.users, state.items, state.scale, state.standardiser, [machine], state.ratings, 1,
+            fold_in_priors=state.fold_in_priors._replace(by_direction=[by_direction]),
+        )  # fmt: skip
         found.append(one)
     assert len(found) == 3
     return found

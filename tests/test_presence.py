@@ -26,15 +26,17 @@ from ordbm.inference.fitted import FittedModel
 from ordbm.model import presence as presences
 from ordbm.model.presence import (
     KNOTS,
-    USER_PRECISION,
     ConditionedPresence,
     Presence,
     fold_in_presence,
     linked_rows,
 )
+from ordbm.model.rules import PresenceRules
 from ordbm.training import presence_learning as learning
 from ordbm.training.presence_learning import PresenceLoss, Sample, learn_presence
 from ordbm.training.recalibration import cell_counts, recalibration_map
+
+RULES = PresenceRules()
 
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}  # single precision, and a fast exp
 TINY = {
@@ -82,6 +84,7 @@ def random_case(linked, n_users=9, n_items=13, seed=0, share=0.5):
         weight=symmetric(rng, len(linked)),
         typical_degree=4.0,
         unknown_bias=-3.0,
+        user_precision=1.0,
     )
     rated = rng.random((n_users, n_items)) < share
     rated[0], rated[-1] = False, True
@@ -220,19 +223,21 @@ def test_the_curve_is_recovered():
     rng = np.random.default_rng(4)
     odds = rng.normal(-2, 2, 400_000)
     potential = 0.7 * odds + 0.2
-    recalibration = recalibration_map(cell_counts(potential, rng.random(len(odds)) < expit(odds)))
+    recalibration = recalibration_map(
+        cell_counts(potential, rng.random(len(odds)) < expit(odds), RULES.cells), RULES
+    )
     seen = (KNOTS > -4) & (KNOTS < 2)
     np.testing.assert_allclose((KNOTS + recalibration)[seen], (KNOTS[seen] - 0.2) / 0.7, atol=0.15)
 
 
 def test_the_curve_without_pairs_is_straight():
-    np.testing.assert_array_equal(recalibration_map(cell_counts(*np.zeros((2, 0)))), 0)
+    np.testing.assert_array_equal(recalibration_map(cell_counts(*np.zeros((2, 0)), 10), RULES), 0)
 
 
 def test_the_curve_always_rises():
     """Even if the less likely are rated and the more likely are not."""
     potential = np.repeat([-6.0, -2.0, 1.0, 30.0], 1000)
-    recalibration = recalibration_map(cell_counts(potential, potential < 0))
+    recalibration = recalibration_map(cell_counts(potential, potential < 0, RULES.cells), RULES)
     assert np.diff(KNOTS + recalibration).min() > 0.04
     assert np.abs(recalibration).max() > 1
 
@@ -240,7 +245,7 @@ def test_the_curve_always_rises():
 def test_pairs_are_counted_once():
     rng = np.random.default_rng(6)
     potential, rated = rng.normal(-3, 6, 5000), rng.random(5000) < 0.3
-    assert cell_counts(potential, rated).sum(axis=1).tolist() == [5000, rated.sum()]
+    assert cell_counts(potential, rated, 10).sum(axis=1).tolist() == [5000, rated.sum()]
 
 
 def test_newcomers_are_told_what_is_so(known):
@@ -442,22 +447,22 @@ def test_sampling_follows_the_seed_and_the_shares(monkeypatch):
 @pytest.mark.parametrize("work", [0.0, 0.01, 0.3, 0.99])
 def test_shares_of_the_work(work):
     count = np.array([10, 40, 90, 1000])
-    share_of = learning._shares(count, work)
-    assert ((share_of >= learning.LEAST_SHARE) & (share_of <= 1)).all()
+    share_of = learning._shares(count, work, RULES.least_share)
+    assert ((share_of >= RULES.least_share) & (share_of <= 1)).all()
     assert (np.diff(share_of) >= 0).all()
-    inside = (share_of > learning.LEAST_SHARE) & (share_of < 1)
+    inside = (share_of > RULES.least_share) & (share_of < 1)
     np.testing.assert_allclose(
         share_of[inside], work * np.sqrt(count[inside]) / np.sqrt(count).mean()
     )
-    assert (learning._shares(count, 1.0) == 1).all()
+    assert (learning._shares(count, 1.0, RULES.least_share) == 1).all()
 
 
 # -- learning -------------------------------------------------------------------------------------
 
 
-def learnt(rated, **told):
+def learnt(rated, rules=RULES, **told):
     options = {"precision": 5.0, "budget": 1e9, "seed": 0, "threads": 1, "tell": lambda _: None}
-    return learn_presence(rows_of(rated), rated.shape[1], **options | told)
+    return learn_presence(rows_of(rated), rated.shape[1], rules=rules, **options | told)
 
 
 def drawn(weight, bias, n_users, sweeps=40, seed=0):
@@ -487,9 +492,8 @@ def test_links_are_recovered(known, monkeypatch):
     """With the gain they were drawn with, in size; users have no bias of their own there."""
     weight, bias, rated = known
     monkeypatch.setattr(Presence, "degree_scale", lambda _, count: np.ones(len(count), np.float32))
-    monkeypatch.setattr(learning, "ITERATIONS", 60)
-    monkeypatch.setattr(learning, "USER_PRECISION", 1e4)
-    found = learnt(rated, precision=1.0)
+    rules = PresenceRules(iterations=60, user_precision=1e4)
+    found = learnt(rated, rules, precision=1.0)
     np.testing.assert_allclose(found.weight, weight, atol=0.4)
     assert np.abs(found.weight - weight).mean() < 0.1
     assert np.abs(found.item_bias - bias).mean() < 0.2
@@ -512,7 +516,7 @@ def test_links_are_symmetric_and_never_with_oneself(known):
     assert np.abs(found.weight).max() > 0.1
 
 
-def test_a_minimum_is_reached(known, monkeypatch):
+def test_a_minimum_is_reached(known):
     """With many steps the penalised loss has no slope left, by the referee's own differences."""
     rated = known[2][:60, :8]
     rated = rated[rated.any(axis=1)]  # those without ratings have no say
@@ -529,31 +533,29 @@ def test_a_minimum_is_reached(known, monkeypatch):
             return (
                 plain_loss(weight, bias, user_bias, gains(found, rated), rated)
                 + precision / 2 * (upper**2).sum()
-                + USER_PRECISION / 2 * (user_bias**2).sum()
+                + RULES.user_precision / 2 * (user_bias**2).sum()
             )
 
         parameters = {"weight": upper, "item_bias": bias, "user_bias": user_bias}
         slope = referee.finite_differences(value, parameters[array], step=1e-4)
         return np.triu(slope, 1) if array == "weight" else slope
 
-    monkeypatch.setattr(learning, "LEVELLINGS", 0)
     for iterations in (0, 100):
-        monkeypatch.setattr(learning, "ITERATIONS", iterations)
-        found = learnt(rated, precision=precision)
+        rules = PresenceRules(iterations=iterations, levellings=0)
+        found = learnt(rated, rules, precision=precision)
         assert len(found.linked) == rated.shape[1]
         for array in ("weight", "item_bias", "user_bias"):
             slope = np.abs(slope_of(found, array)).max()
             assert slope > 0.5 if iterations == 0 else slope < 0.01
 
 
-def test_biases_are_levelled(known, monkeypatch):
+def test_biases_are_levelled(known):
     """Items are expected to be rated as often as they were, though the descent has ended early."""
     rated = known[2]
-    monkeypatch.setattr(learning, "ITERATIONS", 2)
 
     def excess(levellings):
-        monkeypatch.setattr(learning, "LEVELLINGS", levellings)
-        conditioned = ConditionedPresence(learnt(rated), rows_of(rated), 1)
+        rules = PresenceRules(iterations=2, levellings=levellings)
+        conditioned = ConditionedPresence(learnt(rated, rules), rows_of(rated), 1)
         expected = expit(conditioned.potential(np.arange(len(rated))).astype(np.float64))
         return np.abs(expected.sum(axis=0) - rated.sum(axis=0)).max()
 
@@ -604,12 +606,12 @@ def test_hardly_any_budget(known, budget):
 
 def test_rarely_rated_items_have_no_links(known):
     rated = np.concatenate([known[2][:100, :8], np.zeros((100, 3), bool)], axis=1)
-    rated[: learning.LEAST_LINKED, 8] = True
-    rated[: learning.LEAST_LINKED - 1, 9] = True
+    rated[: RULES.least_linked, 8] = True
+    rated[: RULES.least_linked - 1, 9] = True
     found = learnt(rated)
     assert found.linked.tolist() == list(range(9))
     # Those without links are expected to be rated as often as they were.
-    for item, count in ((9, learning.LEAST_LINKED - 1), (10, 0)):
+    for item, count in ((9, RULES.least_linked - 1), (10, 0)):
         expected = expit(found.user_bias.astype(np.float64) + found.item_bias[item]).sum()
         assert expected == pytest.approx((count + 0.5) * 100 / 101, rel=1e-5)
     assert found.item_bias[10] == pytest.approx(found.unknown_bias, rel=1e-5)
@@ -617,10 +619,9 @@ def test_rarely_rated_items_have_no_links(known):
     np.testing.assert_allclose(potential[:, 9] - found.user_bias, found.item_bias[9], **CLOSE)
 
 
-def test_only_so_many_items_have_links(known, monkeypatch):
-    monkeypatch.setattr(learning, "MOST_LINKED", 5)
+def test_only_so_many_items_have_links(known):
     rated = known[2][:300]
-    found = learnt(rated)
+    found = learnt(rated, PresenceRules(most_linked=5))
     assert found.linked.tolist() == sorted(np.argsort(-rated.sum(axis=0), kind="stable")[:5])
     assert found.weight.shape == (5, 5)
 
@@ -648,7 +649,7 @@ ODD = dict(odd_tables())
 @pytest.mark.parametrize("rated", ODD.values(), ids=ODD)
 def test_odd_tables(rated, budget, precision):
     found = learnt(rated, budget=budget, precision=precision)
-    enough = rated.sum(axis=0) >= learning.LEAST_LINKED
+    enough = rated.sum(axis=0) >= RULES.least_linked
     assert found.linked.tolist() == np.flatnonzero(enough).tolist()
     users = np.arange(-1, len(rated))
     odds = ConditionedPresence(found, rows_of(rated), 2).log_odds(users)
@@ -797,7 +798,7 @@ def test_somebody_new_is_expected_to_rate_as_many_as_they_did(case):
             assert bias == 0
             continue
         # The bias is the most probable one: there the prior and what is missing are in balance.
-        assert expected + USER_PRECISION * bias == pytest.approx(count, abs=1e-3)
+        assert expected + RULES.user_precision * bias == pytest.approx(count, abs=1e-3)
         assert abs(expected - count) < abs(before - count)
         assert (bias > 0) == (before < count)
 

@@ -182,6 +182,7 @@ class OrdinalBM(Configured):
             seed=self.settings.seed,
             threads=threads,
             tell=lambda share: tell(Progress("presence", share)),
+            rules=self.settings.presence_rules,
         )
 
     def _feature_kind(self, ratings: Ratings) -> FeatureKind:

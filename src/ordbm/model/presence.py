@@ -27,7 +27,6 @@ from ordbm.kernels import presence as kernels
 from ordbm.runtime.arrays import Array, Codes
 from ordbm.runtime.threads import run_on_threads, share
 
-USER_PRECISION = 1.0  # of the prior of a user's bias
 LOG_ODDS_BYTES = 32_000_000  # that are held at a time
 KNOTS = np.arange(-10, 6.5, 0.5, dtype=np.float32)  # potentials: the recalibration map's knots
 
@@ -42,6 +41,7 @@ class Presence:
     weight: Array  # (L, L) symmetric, zero diagonal
     typical_degree: float  # ratings of a user whose links count once
     unknown_bias: float  # of an item without ratings
+    user_precision: float  # of the prior of a user's bias
     # What log-odds are above the potentials KNOTS; straight between these, the same beyond.
     recalibration: Array = field(default_factory=lambda: np.zeros_like(KNOTS))
 
@@ -177,7 +177,9 @@ def fold_in_presence(conditioned: ConditionedPresence, items: Codes) -> Conditio
     found = ConditionedPresence(conditioned.presence, row, 1, np.zeros(1, np.float32))
     if len(items):
         without_bias = found.potential(np.zeros(1, np.int32))[0]
-        found.user_bias[0] = fitting_bias(without_bias, len(items), USER_PRECISION)
+        found.user_bias[0] = fitting_bias(
+            without_bias, len(items), conditioned.presence.user_precision
+        )
     return found
 
 

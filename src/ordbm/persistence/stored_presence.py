@@ -14,7 +14,11 @@ def packed_presence(presence: Presence | None) -> Header | None:
     """Its numbers; None if it was not learnt."""
     if presence is None:
         return None
-    return {"typical": presence.typical_degree, "unknown_bias": presence.unknown_bias}
+    return {
+        "typical_degree": presence.typical_degree,
+        "unknown_bias": presence.unknown_bias,
+        "user_precision": presence.user_precision,
+    }
 
 
 def presence_arrays(presence: Presence | None) -> Arrays:
@@ -35,8 +39,8 @@ def unpacked_presence(plain: Any, arrays: Arrays, n_users: int, n_items: int) ->
     """Presence out of `arrays`, checked; None if it was not learnt."""
     if plain is None:
         return None
-    typical, unknown_bias = plain["typical"], plain["unknown_bias"]
-    if not (type(typical) is type(unknown_bias) is float):
+    numbers = [plain[name] for name in ("typical_degree", "unknown_bias", "user_precision")]
+    if not all(type(number) is float for number in numbers):
         raise TypeError("presence must have numbers")
     linked = taken(arrays, "presence.linked", np.int32, None)
     size = len(linked)
@@ -46,14 +50,17 @@ def unpacked_presence(plain: Any, arrays: Arrays, n_users: int, n_items: int) ->
     item_bias = taken(arrays, "presence.item_bias", np.float32, n_items)
     user_bias = taken(arrays, "presence.user_bias", np.float32, n_users)
     recalibration = taken(arrays, "presence.recalibration", np.float32, len(KNOTS))
-    for numbers in (np.array([typical, unknown_bias]), link, item_bias, user_bias, recalibration):
-        if not (np.abs(numbers) <= LARGEST_PARAMETER).all():
+    for parameters in (np.array(numbers), link, item_bias, user_bias, recalibration):
+        if not (np.abs(parameters) <= LARGEST_PARAMETER).all():
             raise ValueError("a parameter of presence is out of range")
-    if typical <= 0:
-        raise ValueError("a typical user has ratings")
+    typical, unknown_bias, user_precision = numbers
+    if typical <= 0 or user_precision <= 0:
+        raise ValueError("a typical user has ratings, and a user's bias a prior")
     if (np.diff(KNOTS + recalibration) <= 0).any():
         raise ValueError("log-odds of being rated do not grow with their potentials")
     weight = np.zeros((size, size), np.float32)
     weight[np.triu_indices(size, 1)] = link
     weight += weight.T
-    return Presence(item_bias, user_bias, linked, weight, typical, unknown_bias, recalibration)
+    return Presence(
+        item_bias, user_bias, linked, weight, typical, unknown_bias, user_precision, recalibration
+    )

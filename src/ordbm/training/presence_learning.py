@@ -23,7 +23,6 @@ from ordbm.data.csr import CSR
 from ordbm.kernels import presence as kernels
 from ordbm.model.presence import (
     LOG_ODDS_BYTES,
-    USER_PRECISION,
     ConditionedPresence,
     Presence,
     fitting_bias,
@@ -31,19 +30,11 @@ from ordbm.model.presence import (
     linked_rows,
     linked_with_transpose,
 )
+from ordbm.model.rules import PresenceRules
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.threads import run_on_threads, share
 from ordbm.training.lbfgs import Parts, dot, minimised
 from ordbm.training.recalibration import cell_counts, recalibration_map
-
-MOST_LINKED = 4096  # items, the most rated ones, that have links
-LEAST_LINKED = 10  # ratings of an item that has links
-ITERATIONS = 10
-LEVELLINGS = 2  # of biases after that
-PRECISION = 8.0  # of links, times the cube root of the number of users
-LEAST_SHARE = 0.02  # of an item's conditionals, when they are sampled
-UNSEEN_APART = 10  # users, by the number of their ratings, of whom one is for finding the curve
-MOST_UNSEEN = 1000
 
 
 class Sample(NamedTuple):
@@ -148,6 +139,7 @@ def learn_presence(
     seed: int,
     threads: int,
     tell: Callable[[float], object],
+    rules: PresenceRules,
 ) -> Presence:
     """Presence from ratings. `precision` is that of the prior of links; by a rule if not said.
 
@@ -164,18 +156,20 @@ def learn_presence(
             seed=seed,
             threads=threads,
             tell=lambda share: tell((done + share) / 2),
+            rules=rules,
         )
 
     given = np.diff(by_user.start)
     by_given = np.argsort(given, kind="stable")[np.count_nonzero(given == 0) :]
-    apart = max(UNSEEN_APART, -(-len(by_given) // MOST_UNSEEN))
+    apart = max(rules.unseen_apart, -(-len(by_given) // rules.most_unseen))
     unseen = by_given[apart // 2 :: apart]
     others = _without(by_user, unseen)
     conditioned = ConditionedPresence(learnt(others, 0), others, threads)
     counts = sum(
-        (_counts(conditioned, by_user, user) for user in unseen), cell_counts(*np.zeros((2, 0)))
+        (_counts(conditioned, by_user, user, rules.cells) for user in unseen),
+        cell_counts(np.zeros(0), np.zeros(0), rules.cells),
     )
-    return replace(learnt(by_user, 1), recalibration=recalibration_map(counts))
+    return replace(learnt(by_user, 1), recalibration=recalibration_map(counts, rules))
 
 
 def _without(rows: CSR, some: Array) -> CSR:
@@ -189,13 +183,13 @@ def _without(rows: CSR, some: Array) -> CSR:
     )
 
 
-def _counts(conditioned: ConditionedPresence, by_user: CSR, user: int) -> Array:
+def _counts(conditioned: ConditionedPresence, by_user: CSR, user: int, cells: int) -> Array:
     """`cell_counts` of all items for a user whom the evidence has not seen."""
     items = by_user.column[by_user.start[user] : by_user.start[user + 1]]
     rated = np.zeros(len(conditioned.presence.item_bias))
     rated[items] = 1
     return cell_counts(
-        fold_in_presence(conditioned, items).potential(np.zeros(1, np.int32))[0], rated
+        fold_in_presence(conditioned, items).potential(np.zeros(1, np.int32))[0], rated, cells
     )
 
 
@@ -208,6 +202,7 @@ def _learnt(
     seed: int,
     threads: int,
     tell: Callable[[float], object],
+    rules: PresenceRules,
 ) -> Presence:
     """Presence with potentials for log-odds."""
     n_rows = by_user.n_rows
@@ -216,8 +211,8 @@ def _learnt(
     given, n_users = given[known], len(known)
     by_user = by_user._replace(start=np.append(by_user.start[known], by_user.start[-1]))
     count = np.bincount(by_user.column, minlength=n_items)
-    most = np.argsort(-count, kind="stable")[:MOST_LINKED]
-    linked = np.sort(most[count[most] >= LEAST_LINKED]).astype(np.int32)
+    most = np.argsort(-count, kind="stable")[: rules.most_linked]
+    linked = np.sort(most[count[most] >= rules.least_linked]).astype(np.int32)
     start = Presence(
         item_bias=np.log((count + 0.5) / (n_users - count + 0.5)).astype(np.float32),
         user_bias=np.log((given + 1) / (given.mean() + 1)).astype(np.float32),
@@ -225,15 +220,19 @@ def _learnt(
         weight=np.zeros((len(linked), len(linked)), np.float32),
         typical_degree=float(np.exp(np.log(given).mean())),
         unknown_bias=0.0,
+        user_precision=rules.user_precision,
     )
     rated = linked_rows(by_user, linked, n_items)
     loss = PresenceLoss(rated, len(linked), start.degree_scale(given), threads)
     work = len(rated.column) * len(linked)
-    samples = loss.samples(_shares(count[linked], min(1.0, budget / max(work, 1))), seed)
+    share_of = _shares(count[linked], min(1.0, budget / max(work, 1)), rules.least_share)
+    samples = loss.samples(share_of, seed)
     if precision is None:
-        precision = PRECISION * n_users ** (1 / 3)
-    weight, bias, user_bias = _minimised(loss, samples, start, count[linked], precision, tell)
-    bias, user_bias = _levelled(loss, samples, weight, bias, user_bias)
+        precision = rules.precision * n_users ** (1 / 3)
+    weight, bias, user_bias = _minimised(
+        loss, samples, start, count[linked], precision, rules.iterations, tell
+    )
+    bias, user_bias = _levelled(loss, samples, weight, bias, user_bias, rules)
     # An item without links is rated as often as it was, by users with these biases; half a rating
     # is added, and half an absence.
     kept = n_users / (n_users + 1)
@@ -245,11 +244,18 @@ def _learnt(
     everybody = np.zeros(n_rows, np.float32)
     everybody[known] = user_bias
     unknown = fitting_bias(user_bias, 0.5 * kept)
-    return Presence(item_bias, everybody, linked, weight, start.typical_degree, unknown)
+    return Presence(
+        item_bias, everybody, linked, weight, start.typical_degree, unknown, rules.user_precision
+    )
 
 
 def _levelled(
-    loss: PresenceLoss, samples: list[Sample], weight: Array, bias: Array, user_bias: Array
+    loss: PresenceLoss,
+    samples: list[Sample],
+    weight: Array,
+    bias: Array,
+    user_bias: Array,
+    rules: PresenceRules,
 ) -> tuple[Array, Array]:
     """Biases by which items are expected to be rated, and users to rate, as often as they did.
 
@@ -257,21 +263,21 @@ def _levelled(
     early leave them a little off.
     """
     count, given = np.diff(loss.by_item.start), np.diff(loss.by_user.start)
-    for _ in range(LEVELLINGS):
+    for _ in range(rules.levellings):
         _, _, excess, _ = loss(weight, bias, user_bias, samples, links=False)
         bias = bias + np.log(count / np.maximum(count + excess, 0.5)).astype(np.float32)
         _, _, _, excess = loss(weight, bias, user_bias, samples, links=False)
-        wanted = np.maximum(given - USER_PRECISION * user_bias, 0.5)
+        wanted = np.maximum(given - rules.user_precision * user_bias, 0.5)
         user_bias = user_bias + np.log(wanted / np.maximum(given + excess, 0.5)).astype(np.float32)
     return bias, user_bias
 
 
-def _shares(count: NDArray[np.int64], share_of_work: float) -> Array:
+def _shares(count: NDArray[np.int64], share_of_work: float, least: float) -> Array:
     """How often each item's conditionals are taken: more often those of items that many rated."""
     if share_of_work >= 1 or not len(count):
         return np.ones(len(count))
     size = np.sqrt(count)
-    return np.clip(share_of_work * size / size.mean(), LEAST_SHARE, 1.0)
+    return np.clip(share_of_work * size / size.mean(), least, 1.0)
 
 
 def _minimised(
@@ -280,6 +286,7 @@ def _minimised(
     start: Presence,
     count: NDArray[np.int64],
     precision: float,
+    iterations: int,
     tell: Callable[[float], object],
 ) -> tuple[Array, Array, Array]:
     """Weights (L, L), biases (L,) and user biases at the minimum."""
@@ -292,11 +299,11 @@ def _minimised(
     unit: Parts = [
         1 / np.sqrt(np.maximum((cross + cross.T) / 2 + np.float32(precision), np.float32(1))),
         (1 / np.sqrt(n * spread + 1)).astype(np.float32),
-        (1 / np.sqrt(given * (1 - given / max(size, 1)) + USER_PRECISION)).astype(np.float32),
+        (1 / np.sqrt(given * (1 - given / max(size, 1)) + start.user_precision)).astype(np.float32),
     ]
     np.fill_diagonal(unit[0], 0)
     # A link's weight is in the matrix twice: each copy has half of its gradient and of its prior.
-    strength = (np.float32(precision / 2), np.float32(0), np.float32(USER_PRECISION))
+    strength = (np.float32(precision / 2), np.float32(0), np.float32(start.user_precision))
 
     def objective(free: Parts) -> tuple[float, Parts]:
         weight, bias, user_bias = (value * scale for value, scale in zip(free, unit, strict=True))
@@ -313,6 +320,6 @@ def _minimised(
         start.item_bias[start.linked] / unit[1],
         start.user_bias / unit[2],
     ]
-    found = minimised(objective, free, ITERATIONS, tell)
+    found = minimised(objective, free, iterations, tell)
     weight, bias, user_bias = (value * scale for value, scale in zip(found, unit, strict=True))
     return weight, bias, user_bias

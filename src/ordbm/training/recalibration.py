@@ -6,35 +6,32 @@ import numpy as np
 from scipy.special import expit
 
 from ordbm.model.presence import KNOTS
+from ordbm.model.rules import PresenceRules
 from ordbm.runtime.arrays import Array
 
-CELLS = 10  # between two knots of the curve
-STEEPNESS = 20.0  # precision of the prior by which rises at neighbouring knots are alike
-HEIGHT = 1.0  # of that by which they are zero
-LEAST_SLOPE = 0.1  # of the curve, so that it keeps the order
 STEPS = 50  # of Newton's method
 
 
-def cell_counts(potential: Array, rated: Array) -> Array:
-    """How many pairs are in each narrow cell of the curve's potentials, and how many are rated.
+def cell_counts(potential: Array, rated: Array, cells: int) -> Array:
+    """How many pairs are in each cell of potentials, `cells` from knot to knot, and how many rated.
 
-    (2, cells); pairs beyond the ends are in the cells there.
+    (2, all cells); pairs beyond the ends are in the cells there.
     """
-    size = CELLS * (len(KNOTS) - 1) + 1
-    step = (KNOTS[1] - KNOTS[0]) / CELLS
+    size = cells * (len(KNOTS) - 1) + 1
+    step = (KNOTS[1] - KNOTS[0]) / cells
     cell = np.clip(np.rint((potential - KNOTS[0]) / step).astype(np.int64), 0, size - 1)
     return np.array([np.bincount(cell, weight, size) for weight in (None, rated)])
 
 
-def recalibration_map(counts: Array) -> Array:
+def recalibration_map(counts: Array, rules: PresenceRules) -> Array:
     """What log-odds are above the potentials of CURVE, most likely by these `cell_counts`."""
     n_knots = len(KNOTS)
     pairs, rated = counts
-    place = np.arange(len(pairs)) / CELLS  # in knots
+    place = np.arange(len(pairs)) / rules.cells  # in knots
     potential = np.interp(place, np.arange(n_knots), KNOTS)
     between = np.maximum(0, 1 - np.abs(place[:, None] - np.arange(n_knots)))  # (cells, knots)
     change = np.diff(np.eye(n_knots), axis=0)
-    precision = STEEPNESS * change.T @ change + HEIGHT * np.eye(n_knots)
+    precision = rules.smoothness * change.T @ change + rules.height * np.eye(n_knots)
     recalibration = np.zeros(n_knots)
     for _ in range(STEPS):
         proba = expit(potential + between @ recalibration)
@@ -44,7 +41,7 @@ def recalibration_map(counts: Array) -> Array:
         recalibration -= step
         if np.abs(step).max() < 1e-9:
             break
-    least = LEAST_SLOPE * (KNOTS - KNOTS[0])
+    least = rules.least_slope * (KNOTS - KNOTS[0])
     found: Array = (np.maximum.accumulate(KNOTS + recalibration - least) + least - KNOTS).astype(
         np.float32
     )
