@@ -1,22 +1,23 @@
-"""The curve from potentials to log-odds by which probabilities mean what they say."""
+"""The recalibration map from potentials to log-odds, by which probabilities mean what they say."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
 from ordbm.model.presence import KNOTS
 from ordbm.runtime.arrays import Array
 
-CELLS = 10  # between two knots of the curve
-STEEPNESS = 20.0  # precision of the prior by which rises at neighbouring knots are alike
+CELLS = 10  # between two knots of the map
+STEEPNESS = 20.0  # precision of the prior by which the map rises alike at neighbouring knots
 HEIGHT = 1.0  # of that by which they are zero
-LEAST_SLOPE = 0.1  # of the curve, so that it keeps the order
+LEAST_SLOPE = 0.1  # of the map, so that it keeps the order
 STEPS = 50  # of Newton's method
 
 
 def cell_counts(potential: Array, rated: Array) -> Array:
-    """How many pairs are in each narrow cell of the curve's potentials, and how many are rated.
+    """How many pairs are in each narrow cell of the map's potentials, and how many are rated.
 
     (2, cells); pairs beyond the ends are in the cells there.
     """
@@ -27,7 +28,11 @@ def cell_counts(potential: Array, rated: Array) -> Array:
 
 
 def recalibration_map(counts: Array) -> Array:
-    """What log-odds are above the potentials of CURVE, most likely by these `cell_counts`."""
+    """rho(KNOTS), what log-odds are above potentials: most likely by `cell_counts`, and monotone.
+
+    Maximum a posteriori by Newton's method; then the nearest map, each knot weighted by how well it
+    is known, that rises by LEAST_SLOPE everywhere (isotonic regression).
+    """
     n_knots = len(KNOTS)
     pairs, rated = counts
     place = np.arange(len(pairs)) / CELLS  # in knots
@@ -45,7 +50,6 @@ def recalibration_map(counts: Array) -> Array:
         if np.abs(step).max() < 1e-9:
             break
     least = LEAST_SLOPE * (KNOTS - KNOTS[0])
-    found: Array = (np.maximum.accumulate(KNOTS + recalibration - least) + least - KNOTS).astype(
-        np.float32
-    )
+    rising = isotonic_regression(KNOTS + recalibration - least, weights=curvature.diagonal()).x
+    found: Array = (rising + least - KNOTS).astype(np.float32)
     return found
