@@ -13,7 +13,7 @@ from ordbm.data.standardiser import Standardiser
 from ordbm.errors import NotFittedError, RatingsError, SettingsError
 from ordbm.explain.attribution import attribution, distribution_of, pair_of
 from ordbm.inference.conditioned import ConditionedMachine
-from ordbm.inference.distributions import predicted
+from ordbm.inference.distributions import predicted_distribution
 
 STARS = RatingScale([1, 2, 3])
 STANDARD = Standardiser(3.1, 1.3)
@@ -45,7 +45,9 @@ def alone(case, user, item):
 
 def model_prediction(case, user, item, scale=STARS, standardiser=None):
     codes = np.array([user], np.int32), np.array([item], np.int32)
-    return predicted(ConditionedMachine(case.machine, case.ratings, 1), scale, standardiser, *codes)
+    return predicted_distribution(
+        ConditionedMachine(case.machine, case.ratings, 1), scale, standardiser, *codes
+    )
 
 
 # Every kind of machine: parts add up to the change of the model's own prediction

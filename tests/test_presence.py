@@ -442,14 +442,14 @@ def test_sampling_follows_the_seed_and_the_shares(monkeypatch):
 @pytest.mark.parametrize("work", [0.0, 0.01, 0.3, 0.99])
 def test_shares_of_the_work(work):
     count = np.array([10, 40, 90, 1000])
-    share_of = learning._shares(count, work)
+    share_of = learning._item_shares(count, work)
     assert ((share_of >= learning.LEAST_SHARE) & (share_of <= 1)).all()
     assert (np.diff(share_of) >= 0).all()
     inside = (share_of > learning.LEAST_SHARE) & (share_of < 1)
     np.testing.assert_allclose(
         share_of[inside], work * np.sqrt(count[inside]) / np.sqrt(count).mean()
     )
-    assert (learning._shares(count, 1.0) == 1).all()
+    assert (learning._item_shares(count, 1.0) == 1).all()
 
 
 # -- learning -------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from ordbm.inference.conditioned import ConditionedMachine, Method
 from ordbm.inference.distributions import Decode, RatingDistribution, level_cells
 from ordbm.inference.distributions import decode as decoded
 from ordbm.inference.fitted import FittedModel, Origin, rows_or_prior, strangers_apart
-from ordbm.inference.joint import ENUMERATED, JointDistribution, mixed_levels
+from ordbm.inference.joint import ENUMERATED, JointDistribution, ensemble_joint_levels
 from ordbm.inference.known import check_request, check_trainable
 from ordbm.inference.tables import level_probabilities, log_probabilities, prediction_table
 from ordbm.metrics.ratings import scores
@@ -296,7 +296,7 @@ class OrdinalBM(Configured):
         edges = level_cells(levels, state.standardiser) if levels and state.standardiser else None
         user_list, item_list = aligned(users, items)
         user_codes, item_codes = state.pair_codes(user_list, item_list)
-        found, weight, exact = mixed_levels(
+        found, weight, exact = ensemble_joint_levels(
             state.conditioned,
             strangers_apart(user_codes, user_list),
             strangers_apart(item_codes, item_list),
@@ -521,7 +521,7 @@ class OrdinalBM(Configured):
 
     @property
     def _fold_in_prior(self) -> Learner:
-        """A learner with the precisions of a newcomer's own parameters."""
+        """A learner with the precisions of a fold-in user's own parameters."""
         learner = self.learner if self.learner.coupling_precision > 0 else PseudoLikelihood()
         return learner.for_scale(self.machines[0].features.n_levels)
 
@@ -558,6 +558,8 @@ def _validator(fitted: FittedModel, ratings: Ratings) -> Callable[[], dict[str, 
     method: Method = "exact" if fitted.standardiser is None else "mean_field"
 
     def validate() -> dict[str, float]:
-        return scores(fitted.predicted(fitted.conditioned_now(), users, items, method), ratings)
+        return scores(
+            fitted.ensemble_distribution(fitted.conditioned_now(), users, items, method), ratings
+        )
 
     return validate

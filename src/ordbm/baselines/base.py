@@ -45,7 +45,7 @@ class Learnt(ABC):
 
     @abstractmethod
     def fold_in(self, items: Codes, values: Numbers) -> Learnt:
-        """The same for somebody new, who is user 0 and gave these ratings."""
+        """The same for a fold-in user, who is user 0 and gave these ratings."""
 
 
 class Watch(NamedTuple):
@@ -219,7 +219,7 @@ class Baseline(Configured, ABC):
 
 
 def _given(known: Known, given: Mapping[Any, Any]) -> tuple[Codes, Numbers]:
-    """Item codes, increasing, and the numbers of what somebody new rated."""
+    """Item codes, increasing, and the numbers of what a fold-in user rated."""
     items = known.given_codes(given)
     if not len(items):
         return items, np.zeros(0)

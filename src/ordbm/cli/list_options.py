@@ -20,7 +20,7 @@ ID_COLUMNS = ("item", "item_id", "itemid", "movie", "movie_id", "movieid", "id")
 SHOWN = 8  # values of a column, when another one was asked for
 
 
-def score_asked_for(
+def criterion_option(
     model: OrdinalBM, by: str | None, at_least: str | None, long_tail: float | None
 ) -> Any:
     """What to rank by, a name or a score of `ordbm.scores`; unless told, the library's default."""
@@ -85,7 +85,7 @@ def _threshold(text: str, model: OrdinalBM) -> float | str:
     return value
 
 
-def candidates_asked_for(text: str, model: OrdinalBM, known_user: bool) -> Any:
+def candidates_option(text: str, model: OrdinalBM, known_user: bool) -> Any:
     """Candidates as the library takes them."""
     name = text.replace("-", "_")
     if name in ("similar_users", "linked") and not known_user:
@@ -102,7 +102,7 @@ def candidates_asked_for(text: str, model: OrdinalBM, known_user: bool) -> Any:
     return [id_of(line, items_of(model), "item") for line in _lines(text)]
 
 
-def excluded(texts: list[str], model: OrdinalBM, titles: dict[Any, str] | None) -> list[Any]:
+def excluded_items(texts: list[str], model: OrdinalBM, titles: dict[Any, str] | None) -> list[Any]:
     """The items to leave out: ids, titles, and files with an id per line."""
     from ordbm.datasets import matched_ids
 
@@ -126,7 +126,7 @@ def _lines(path: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def filtered_out(source: str | None, where: list[str], model: OrdinalBM) -> list[Any]:
+def items_filtered_out(source: str | None, where: list[str], model: OrdinalBM) -> list[Any]:
     """The items of the model that do not have all the values asked for by COLUMN=VALUE."""
     if (source is None) != (not where):
         raise ordbm.errors.SettingsError(

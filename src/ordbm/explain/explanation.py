@@ -100,17 +100,17 @@ class Explanation:
         if self.threshold is None:
             lines = [mean, f"mean: {self.base:.2f} for any rating, {self.final:.2f} for this one"]
         else:
-            goal = f"{_shown(self.threshold)} or more"
+            goal = f"{_rating_text(self.threshold)} or more"
             odds = f"{self.base:+.2f} for any rating, {self.final:+.2f} for this one"
             lines = [f"{mean}; P({goal}) = {expit(self.final):.2f}", f"log-odds of {goal}: {odds}"]
-        told = self._params()
-        lines += [f"  {effect:+.2f}  {words}" for words, effect in told[:SHOWN_PARTS]]
-        rest = told[SHOWN_PARTS:]
+        parts = self._lines()
+        lines += [f"  {effect:+.2f}  {words}" for words, effect in parts[:SHOWN_PARTS]]
+        rest = parts[SHOWN_PARTS:]
         if rest:
             lines.append(f"  {sum(effect for _, effect in rest):+.2f}  {len(rest):,} smaller parts")
         return "\n".join(lines)
 
-    def _params(self) -> list[tuple[str, float]]:
+    def _lines(self) -> list[tuple[str, float]]:
         """(words, effect), the largest first; a rating's two ways, taste and link, as one."""
         effects: dict[tuple[Any, ...], float] = {}
         for part in self.parts:
@@ -122,9 +122,9 @@ class Explanation:
 
     def _words(self, way: Kind | bool, item: Any, user: Any, rating: Any, n: int) -> str:
         if way is True:
-            return f"a {_shown(rating)} for {self._title(item)}"
+            return f"a {_rating_text(rating)} for {self._title(item)}"
         if way is False:
-            return f"a {_shown(rating)} by user {user}"
+            return f"a {_rating_text(rating)} by user {user}"
         return {
             "item": "the item itself",
             "user": "how the user rates",
@@ -268,5 +268,5 @@ def _name(scale: RatingScale, level: int, *, at_least: bool = False) -> Any:
     return float((scale.edges if at_least and scale.edges is not None else scale.values)[level])
 
 
-def _shown(rating: Any) -> str:
+def _rating_text(rating: Any) -> str:
     return rating if isinstance(rating, str) else f"{rating:g}"

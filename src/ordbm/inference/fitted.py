@@ -22,7 +22,7 @@ from ordbm.inference.distributions import (
     LevelDistribution,
     RatingDistribution,
     mixture,
-    predicted,
+    predicted_distribution,
 )
 from ordbm.inference.fold_in import fold_in_machine
 from ordbm.inference.known import Known
@@ -92,23 +92,23 @@ class FittedModel(Known):
 
     def distribution(self, users: Codes, items: Codes, method: Method) -> RatingDistribution:
         """The distribution of each pair's rating; of two strangers', that of all ratings."""
-        found = self.predicted(self.conditioned, users, items, method)
+        found = self.ensemble_distribution(self.conditioned, users, items, method)
         strangers = (users < 0) & (items < 0)
         if isinstance(found, LevelDistribution) and self.standardiser is None:
             found.proba[strangers] = self.level_shares
         return found
 
-    def predicted(
+    def ensemble_distribution(
         self,
         conditioned: Iterable[ConditionedMachine],
         users: Codes,
         items: Codes,
         method: Method = "exact",
     ) -> RatingDistribution:
-        """What machines with this evidence say of each pair's rating on average."""
+        """What these conditioned machines say of each pair's rating on average."""
         return mixture(
             [
-                predicted(one, self.scale, self.standardiser, users, items, method)
+                predicted_distribution(one, self.scale, self.standardiser, users, items, method)
                 for one in conditioned
             ]
         )

@@ -19,7 +19,7 @@ SUFFICIENT = 1e-4  # of the decrease that the slope promises
 TRIALS = 20  # halvings of a step before giving up
 
 
-def minimised(
+def minimise(
     objective: Callable[[Parts], tuple[float, Parts]],
     start: Parts,
     iterations: int,

@@ -33,7 +33,7 @@ from ordbm.model.presence import (
 )
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.threads import run_on_threads, share
-from ordbm.training.lbfgs import Parts, dot, minimised
+from ordbm.training.lbfgs import Parts, dot, minimise
 from ordbm.training.recalibration import cell_counts, recalibration_map
 
 MOST_LINKED = 4096  # items, the most rated ones, that have links
@@ -155,8 +155,8 @@ def learn_presence(
     item; `tell` is given the share that is done.
     """
 
-    def learnt(rows: CSR, done: float) -> Presence:
-        return _learnt(
+    def learn(rows: CSR, done: float) -> Presence:
+        return _learn(
             rows,
             n_items,
             precision=precision,
@@ -170,15 +170,15 @@ def learn_presence(
     by_given = np.argsort(given, kind="stable")[np.count_nonzero(given == 0) :]
     apart = max(UNSEEN_APART, -(-len(by_given) // MOST_UNSEEN))
     unseen = by_given[apart // 2 :: apart]
-    others = _without(by_user, unseen)
-    conditioned = ConditionedPresence(learnt(others, 0), others, threads)
+    others = _without_rows(by_user, unseen)
+    conditioned = ConditionedPresence(learn(others, 0), others, threads)
     counts = sum(
         (_counts(conditioned, by_user, user) for user in unseen), cell_counts(*np.zeros((2, 0)))
     )
-    return replace(learnt(by_user, 1), recalibration=recalibration_map(counts))
+    return replace(learn(by_user, 1), recalibration=recalibration_map(counts))
 
 
-def _without(rows: CSR, some: Array) -> CSR:
+def _without_rows(rows: CSR, some: Array) -> CSR:
     """The rows with some of them made empty."""
     count = np.diff(rows.start)
     is_kept = np.ones(rows.n_rows, bool)
@@ -199,7 +199,7 @@ def _counts(conditioned: ConditionedPresence, by_user: CSR, user: int) -> Array:
     )
 
 
-def _learnt(
+def _learn(
     by_user: CSR,
     n_items: int,
     *,
@@ -229,11 +229,11 @@ def _learnt(
     rated = linked_rows(by_user, linked, n_items)
     loss = PresenceLoss(rated, len(linked), start.degree_scale(given), threads)
     work = len(rated.column) * len(linked)
-    samples = loss.samples(_shares(count[linked], min(1.0, budget / max(work, 1))), seed)
+    samples = loss.samples(_item_shares(count[linked], min(1.0, budget / max(work, 1))), seed)
     if precision is None:
         precision = PRECISION * n_users ** (1 / 3)
-    weight, bias, user_bias = _minimised(loss, samples, start, count[linked], precision, tell)
-    bias, user_bias = _levelled(loss, samples, weight, bias, user_bias)
+    weight, bias, user_bias = _fit_links(loss, samples, start, count[linked], precision, tell)
+    bias, user_bias = _level_biases(loss, samples, weight, bias, user_bias)
     # An item without links is rated as often as it was, by users with these biases; half a rating
     # is added, and half an absence.
     kept = n_users / (n_users + 1)
@@ -248,7 +248,7 @@ def _learnt(
     return Presence(item_bias, everybody, linked, weight, start.typical_degree, unknown)
 
 
-def _levelled(
+def _level_biases(
     loss: PresenceLoss, samples: list[Sample], weight: Array, bias: Array, user_bias: Array
 ) -> tuple[Array, Array]:
     """Biases by which items are expected to be rated, and users to rate, as often as they did.
@@ -266,7 +266,7 @@ def _levelled(
     return bias, user_bias
 
 
-def _shares(count: NDArray[np.int64], share_of_work: float) -> Array:
+def _item_shares(count: NDArray[np.int64], share_of_work: float) -> Array:
     """How often each item's conditionals are taken: more often those of items that many rated."""
     if share_of_work >= 1 or not len(count):
         return np.ones(len(count))
@@ -274,7 +274,7 @@ def _shares(count: NDArray[np.int64], share_of_work: float) -> Array:
     return np.clip(share_of_work * size / size.mean(), LEAST_SHARE, 1.0)
 
 
-def _minimised(
+def _fit_links(
     loss: PresenceLoss,
     samples: list[Sample],
     start: Presence,
@@ -313,6 +313,6 @@ def _minimised(
         start.item_bias[start.linked] / unit[1],
         start.user_bias / unit[2],
     ]
-    found = minimised(objective, free, ITERATIONS, tell)
+    found = minimise(objective, free, ITERATIONS, tell)
     weight, bias, user_bias = (value * scale for value, scale in zip(found, unit, strict=True))
     return weight, bias, user_bias
