@@ -63,7 +63,9 @@ def _trained(split_sha256: str, threads: int) -> tuple[OrdinalBM, Trainer]:
     """A machine that is already training, and what trains it."""
     ratings = _RATINGS[split_sha256]
     model = model_of(threads, 2).fit(ratings)
-    trainer = Trainer(model.machine, model.conditioned.ratings, PseudoLikelihood(), 0, threads)
+    trainer = Trainer(
+        model.machines[0], model.conditioned[0].ratings, PseudoLikelihood(), 0, threads
+    )
     trainer.epoch(0)
     return model, trainer
 

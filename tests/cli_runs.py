@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from ordbm.cli import app
 
+HANGS = 900  # seconds: no limit of speed, only what hangs for ever takes so long
 SMALL = ["--hidden", "4", "--members", "2", "--item-links", "5", "--epochs", "2"]
 
 
@@ -49,9 +50,10 @@ def fault(*arguments):
     return lines[-1].removeprefix("ordbm: ")
 
 
-def started(*arguments, **options):
-    """The command in a process of its own."""
+def started(*arguments, script=None, **options):
+    """The command in a process of its own; `script` runs it in another way."""
+    how = ["-m", "ordbm"] if script is None else ["-c", script]
     return subprocess.Popen(
-        [sys.executable, "-m", "ordbm", *map(str, arguments)],
+        [sys.executable, *how, *map(str, arguments)],
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options},
     )

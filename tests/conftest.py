@@ -1,7 +1,8 @@
-"""Shared by all tests: where the larger data sets are, and how Hypothesis runs."""
+"""Shared by all tests: the environment they run in, larger data sets, and how Hypothesis runs."""
 
 import hashlib
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,15 +11,31 @@ from hypothesis import settings
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("ORDBM_DATA", ROOT.parent / "shared" / "data"))
 
+# What a shell, a terminal or a CI happens to set changes what commands print: how wide tables are,
+# and whether there are colours. Tests that are about that set it themselves.
+for _name in (
+    "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PY_COLORS", "CLICOLOR", "CLICOLOR_FORCE",
+    "GITHUB_ACTIONS", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "PYTHONIOENCODING", "PYTHONWARNINGS",
+):  # fmt: skip
+    os.environ.pop(_name, None)
+os.environ["TERMINAL_WIDTH"] = "100"  # of help texts
+
 # Numba's cache does not notice that a kernel's callee in another file has changed: tests compile
-# afresh whenever any kernel has.
-_KERNELS = sorted((ROOT / "src" / "ordbm" / "kernels").glob("*.py"))
+# afresh whenever any kernel has, or the processor that they run as.
+_KERNELS = sorted((ROOT / "src" / "ordbm").glob("**/kernels/*.py"))
 _VERSION = hashlib.sha256(b"".join(path.read_bytes() for path in _KERNELS)).hexdigest()[:12]
-os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".pytest_cache" / f"kernels-{_VERSION}"))
+_CACHE = f"kernels-{_VERSION}-{os.environ.get('NUMBA_CPU_NAME', 'host')}"
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".pytest_cache" / _CACHE))
 
 # The same examples every time: a run that fails must fail again.
 settings.register_profile("ordbm", deadline=None, max_examples=60, derandomize=True)
 settings.load_profile("ordbm")
+
+
+def pytest_configure():
+    """Ctrl-C is heard even where the tests run in the background, which shells make deaf to it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

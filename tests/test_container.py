@@ -147,7 +147,6 @@ def foreign_files(folder):
     ]
 
 
-@pytest.mark.timeout(20)
 def test_foreign_files_are_named_for_what_they_are(tmp_path):
     for path, words in foreign_files(tmp_path):
         with pytest.raises(ModelFileError) as caught:
@@ -195,7 +194,6 @@ def raw_container(path, layout, data=b"", head_size=None):
 DEEP = 100_000
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "layout",
     [

@@ -19,8 +19,6 @@ import ordbm
 from ordbm import Ratings, read_ratings, write_ratings
 from ordbm.errors import OrdbmError, RatingsError
 
-pytestmark = pytest.mark.timeout(120)
-
 N_ROWS = 30
 SIGNS = [
     *(b",", b"\t", b"::", b":", b";", b" ", b'"', b'""', b'","', b"\n", b"\r", b"\r\n", b"\n\n"),

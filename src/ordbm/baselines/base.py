@@ -10,9 +10,10 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from ordbm.data.frames import Backend
-from ordbm.data.lookup import Ids, aligned
+from ordbm.data.lookup import Ids, aligned_pairs
+from ordbm.data.numeric_columns import finite_numbers
 from ordbm.data.ratings import Ratings
-from ordbm.data.scale import RatingScale, Scale, finite_numbers
+from ordbm.data.scale import RatingScale, Scale
 from ordbm.errors import NotFittedError
 from ordbm.inference.catalogue import POTENTIAL_BYTES, USERS_IN_BLOCK
 from ordbm.inference.distributions import Decode, RatingDistribution
@@ -124,7 +125,7 @@ class Baseline(Configured, ABC):
         not said.
         """
         state = self._state
-        pairs = aligned(users, items)
+        pairs = aligned_pairs(users, items)
         codes = state.known.pair_codes(*pairs)
         return prediction_table(pairs, codes, state.learnt.distribution(*codes), backend)
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.baselines.bias import BiasPoints, bias_points, damped_means
-from ordbm.baselines.checks import check_not_negative
 from ordbm.baselines.points import PointModel, Points
 from ordbm.data.csr import CSR
 from ordbm.data.ratings import Ratings
@@ -17,7 +16,7 @@ from ordbm.data.scale import level_values
 from ordbm.model.correlation import group_correlations
 from ordbm.model.neighbours import BUDGET, Links, correlation_links
 from ordbm.runtime.arrays import Codes, Numbers
-from ordbm.runtime.checks import check_count
+from ordbm.runtime.checks import check_count, check_finite_amount
 from ordbm.runtime.threads import run_on_threads, share, thread_count
 
 
@@ -43,7 +42,7 @@ class _Neighbourhood(PointModel):
             if count is not None:
                 check_count(name, count, least=1)
         for name, number in (("shrinkage", shrinkage), ("damping", damping), ("budget", budget)):
-            check_not_negative(name, number)
+            check_finite_amount(name, number)
         super().__init__(
             k=k,
             pool=pool,

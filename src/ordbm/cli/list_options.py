@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -179,26 +178,11 @@ def _item_table(source: str) -> tuple[list[str], list[list[str]]]:
     """Names of columns, and a row of texts for each item."""
     from ordbm.datasets import load_genres, load_titles
     from ordbm.datasets.embedded import EMBEDDED
+    from ordbm.datasets.titles import read_item_table
 
     path = Path(source)
     if source in EMBEDDED and not path.exists():
         titles, genres = load_titles(source), load_genres(source)
         rows = [[str(item), title, "|".join(genres[item])] for item, title in titles.items()]
         return ["item", "title", "genres"], rows
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        lines = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-        try:
-            numbered = [(lines.line_num, row) for row in lines if row]
-        except (csv.Error, UnicodeDecodeError) as problem:
-            raise ordbm.errors.RatingsError(
-                f"{path}: line {lines.line_num + 1}: {problem}; give a csv or tsv with a header, "
-                "in UTF-8"
-            ) from None
-    header = [name.strip() for name in numbered[0][1]] if numbered else []
-    for number, row in numbered[1:]:
-        if len(row) != len(header):
-            raise ordbm.errors.RatingsError(
-                f"{path}: line {number}: {len(row)} columns, and the header has {len(header)}; "
-                "correct or remove it"
-            )
-    return header, [row for _, row in numbered[1:]]
+    return read_item_table(path)

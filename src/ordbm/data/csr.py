@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from ordbm.runtime.arrays import Codes
 
-LONGEST_INT32 = 2**31 - 1
+_LONGEST_INT32 = 2**31 - 1
 
 
 class CSR(NamedTuple):
@@ -88,7 +88,7 @@ def starts(sorted_keys: Codes, n_keys: int) -> NDArray[np.int64]:
 
 
 def _positions(n: int) -> NDArray[Any]:
-    return np.arange(n, dtype=np.int32 if n <= LONGEST_INT32 else np.int64)
+    return np.arange(n, dtype=np.int32 if n <= _LONGEST_INT32 else np.int64)
 
 
 class CSRPair(NamedTuple):

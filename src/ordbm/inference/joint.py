@@ -71,7 +71,7 @@ class JointDistribution:
         return distinct[mass.argmax()]
 
     def marginals(self, levels: Numbers) -> Numbers:
-        """P of each of the `levels` for each pair, (pairs, levels), all others summed out.
+        """P of each of the `levels`, (pairs, levels), the other asked pairs summed out.
 
         Not what `predict_proba` says of the pairs one by one: there the others are no part of the
         model. Dependence between ratings is what the joint has beyond the product of these.

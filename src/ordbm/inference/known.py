@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ordbm.data.ids import IdMap
-from ordbm.data.lookup import Ids, aligned, check_not_several, listed_ids, several
+from ordbm.data.lookup import Ids, aligned_pairs, check_not_several, listed_ids, several
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import Scale
 from ordbm.errors import SHOWN_ROWS, LeftOutWarning, RatingsError, SettingsError
@@ -43,7 +43,7 @@ class Known:
 
     def pair_codes(self, users: Ids, items: Ids) -> tuple[Codes, Codes]:
         """The codes of each pair's user and item."""
-        user_list, item_list = aligned(users, items)
+        user_list, item_list = aligned_pairs(users, items)
         return (
             self.codes(user_list, self.users, self.rated_users),
             self.codes(item_list, self.items, self.rated_items),

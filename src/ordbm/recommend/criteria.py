@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import log_expit, ndtr
 
-from ordbm.data.scale import RatingScale, Scale, finite_numbers
+from ordbm.data.numeric_columns import finite_numbers
+from ordbm.data.scale import RatingScale, Scale
 from ordbm.errors import RatingsError, SettingsError
 from ordbm.inference.distributions import LevelDistribution, RatingDistribution
 from ordbm.runtime.arrays import Array as Numbers
