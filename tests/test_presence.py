@@ -33,7 +33,7 @@ from ordbm.model.presence import (
     linked_rows,
 )
 from ordbm.training import presence_learning as learning
-from ordbm.training.presence_learning import PresenceLoss, Sample, learn_presence
+from ordbm.training.presence_learning import PresenceLoss, SampledBlock, learn_presence
 from ordbm.training.recalibration import cell_counts, recalibration_map
 
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}  # single precision, and a fast exp
@@ -343,7 +343,7 @@ def some_samples(rng, n_users, n_items, size):
     for number, first in enumerate(range(0, n_users, size)):
         columns = np.flatnonzero(rng.random(n_items) < 0.6) if number != 1 else np.arange(0)
         times = rng.uniform(1, 5, len(columns)).astype(np.float32)
-        yield Sample(first, min(first + size, n_users), columns, times)
+        yield SampledBlock(first, min(first + size, n_users), columns, times)
 
 
 @pytest.mark.parametrize("sampled", [False, True], ids=["all", "sampled"])

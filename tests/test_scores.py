@@ -21,8 +21,8 @@ from ordbm.recommend.criteria import (
     Rated,
     Score,
     least_relevant,
-    proba_at_least,
     score_of,
+    survival_proba,
 )
 from ordbm.recommend.lists import criterion_of
 
@@ -214,7 +214,7 @@ def test_liked_is_three_quarters_up_the_scale(scale, liked):
     assert scale.values[scale.values >= least].tolist() == liked
     proba = np.random.default_rng(0).dirichlet(np.ones(len(scale.values)), 5)
     expected = proba[:, -len(liked) :].sum(axis=1)
-    assert_same(proba_at_least(LevelDistribution(scale, proba), least), expected)
+    assert_same(survival_proba(LevelDistribution(scale, proba), least), expected)
 
 
 def test_relevant_may_be_a_label():

@@ -295,9 +295,7 @@ class OrdinalBM(Configured):
         """
         check_request(user, n, ratings)
         state = self._state
-        code = -1
-        if ratings is None:
-            code = int(state.codes([user], state.users, state.rated_users)[0])
+        code = state.user_code(user) if ratings is None else -1
         if code >= 0:
             person = Person(code, state.conditioned, state.conditioned_presence)
             by_user, by_item = state.ratings
@@ -376,7 +374,7 @@ class OrdinalBM(Configured):
         state = self._state
         code, person = 0, state.conditioned
         if ratings is None:
-            code = int(state.codes([user], state.users, state.rated_users)[0])
+            code = state.user_code(user)
         else:
             person = state.fold_in(state.learnt_ratings(ratings), self._fold_in_prior)
         return explanation_of(

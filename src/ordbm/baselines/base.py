@@ -151,9 +151,7 @@ class Baseline(Configured, ABC):
         """
         check_request(user, n, ratings)
         known, seen, learnt = self._state
-        code = -1
-        if ratings is None:
-            code = int(known.codes([user], known.users, known.rated_users)[0])
+        code = known.user_code(user) if ratings is None else -1
         about = (
             UserCandidates(
                 partial(items_of_similar_users, seen.by_user, seen.by_item, code, seen.scale)

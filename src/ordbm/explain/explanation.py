@@ -159,7 +159,7 @@ def explanation_of(
     if n is not None:
         check_count("n", n)
     check_count("raters", raters)
-    item_code = int(state.codes([item], state.items, state.rated_items)[0])
+    item_code = state.item_code(item)
     pairs = [
         pair_of(trained, own, user_code, item_code, state.scale, state.standardiser)
         for trained, own in zip(state.conditioned, person, strict=True)

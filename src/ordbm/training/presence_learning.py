@@ -46,7 +46,7 @@ UNSEEN_APART = 10  # users, by the number of their ratings, of whom one is for f
 MOST_UNSEEN = 1000
 
 
-class Sample(NamedTuple):
+class SampledBlock(NamedTuple):
     """A block of users, the items whose conditionals are taken there, and how often each counts."""
 
     first: int
@@ -66,7 +66,7 @@ class PresenceLoss:
     def n_users(self) -> int:
         return self.by_user.n_rows
 
-    def samples(self, share_of: Array, seed: int) -> list[Sample]:
+    def samples(self, share_of: Array, seed: int) -> list[SampledBlock]:
         """Blocks of users with each item's conditionals taken there with probability `share_of`."""
         rng = np.random.default_rng(seed)
         size = max(1, LOG_ODDS_BYTES // (4 * max(self.n_linked, 1)))
@@ -74,7 +74,7 @@ class PresenceLoss:
         for first in range(0, self.n_users, size):
             columns = np.flatnonzero(rng.random(self.n_linked) < share_of)
             times = (1 / share_of[columns]).astype(np.float32)
-            found.append(Sample(first, min(first + size, self.n_users), columns, times))
+            found.append(SampledBlock(first, min(first + size, self.n_users), columns, times))
         return found
 
     def __call__(
@@ -82,7 +82,7 @@ class PresenceLoss:
         weight: Array,
         bias: Array,
         user_bias: Array,
-        samples: list[Sample],
+        samples: list[SampledBlock],
         *,
         links: bool = True,
     ) -> tuple[float, Array, Array, Array]:
@@ -99,7 +99,7 @@ class PresenceLoss:
 
     def _add(
         self,
-        sample: Sample,
+        sample: SampledBlock,
         parameters: tuple[Array, Array, Array],
         totals: tuple[Array, Array, Array, Array],
     ) -> None:
@@ -249,7 +249,7 @@ def _learn(
 
 
 def _level_biases(
-    loss: PresenceLoss, samples: list[Sample], weight: Array, bias: Array, user_bias: Array
+    loss: PresenceLoss, samples: list[SampledBlock], weight: Array, bias: Array, user_bias: Array
 ) -> tuple[Array, Array]:
     """Biases by which items are expected to be rated, and users to rate, as often as they did.
 
@@ -276,7 +276,7 @@ def _item_shares(count: NDArray[np.int64], share_of_work: float) -> Array:
 
 def _fit_links(
     loss: PresenceLoss,
-    samples: list[Sample],
+    samples: list[SampledBlock],
     start: Presence,
     count: NDArray[np.int64],
     precision: float,
