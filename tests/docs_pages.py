@@ -46,7 +46,7 @@ FENCE = re.compile(
     r"(?:\n\n```text\n(?P<output>.*?)^```$)?",
     re.DOTALL | re.MULTILINE,
 )
-NEAR = 1e-3  # of the score itself: neighbours in a list that are nearer are nearly tied
+NEAR = 5e-3  # nearer neighbours in a list are nearly tied: processors' scores differ by 1e-3
 TIME = re.compile(r"\d+(?:\.\d+)? m?s\b")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
@@ -113,8 +113,8 @@ def printed_by(page):
 def gaps_noted():
     """A list that gets the gaps between neighbours of each list a model is asked for within.
 
-    A gap is relative to the larger score. The first item that is not listed counts as a neighbour.
-    Lists with `diversity` are not in the order of scores, and not noted.
+    A gap is a share of the larger score where that is above one. The first item that is not listed
+    counts as a neighbour. Lists with `diversity` are not in the order of scores, and not noted.
     """
     gaps = []
 
@@ -127,7 +127,7 @@ def gaps_noted():
             if asked.arguments.get("diversity", 0) == 0:
                 asked.arguments["n"] = len(lines) + 1
                 scores = [score_of(line) for line in ask(*asked.args, **asked.kwargs)]
-                gaps.extend((a - b) / max(abs(a), abs(b), 1e-12) for a, b in pairwise(scores))
+                gaps.extend((a - b) / max(1.0, abs(a), abs(b)) for a, b in pairwise(scores))
             return lines
 
         return noted
@@ -203,7 +203,7 @@ def run_command(words, fails):
 
 
 def check_make_target(name):
-    targets = re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    targets = re.findall(r"^([a-z][a-z0-9-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert name in targets, f"there is no `make {name}`"
 
 

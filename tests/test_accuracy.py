@@ -40,7 +40,7 @@ def item_rmse(split):
 def test_learning(name, split, item_rmse):
     settings, most_rmse, most_loss = BANDS[name]
     train, test = split
-    model = ordbm.OrdinalBM(**{"members": 1, **settings}).fit(train)
+    model = ordbm.OrdinalBM(**{"members": 1, "presence": False, **settings}).fit(train)
     users = [test.users[code] for code in test.user_codes]
     items = [test.items[code] for code in test.item_codes]
     method = "mean_field" if name == "gaussian" else "exact"
@@ -72,5 +72,6 @@ def test_habits_on_the_scale_are_learnt():
 
 def test_diverging_learning_is_an_error(split):
     wild = ordbm.PseudoLikelihood(rate=1e6, momentum=0.99)
+    model = ordbm.OrdinalBM(learner=wild, item_links=0, hidden=5, epochs=30, presence=False)
     with pytest.raises(ordbm.errors.DivergedError, match="diverged in epoch"):
-        ordbm.OrdinalBM(learner=wild, item_links=0, hidden=5, epochs=30, members=2).fit(split[0])
+        model.fit(split[0])

@@ -586,7 +586,7 @@ def test_joint_prediction_in_ratings():
     single = model.predict_joint(0, 1)
     np.testing.assert_allclose(single.mean(), model.predict(0, 1), rtol=1e-5)
     np.testing.assert_allclose(
-        single.marginal(0, ratings.scale.values), model.predict_proba(0, 1)[0], rtol=1e-4
+        single.marginals(ratings.scale.values)[0], model.predict_proba(0, 1)[0], rtol=1e-4
     )
 
 

@@ -123,6 +123,26 @@ def test_larger_scores_mean_lower_energy():
     assert scores[0, 1] - scores[0, 0] == pytest.approx(3.0)
 
 
+@pytest.mark.parametrize("kind", ["ordinal", "categorical"])
+def test_energies_of_items_have_no_common_zero(kind):
+    """A constant on all levels of an item changes no rating's distribution, and its energy alone.
+
+    So any order by energy can be had from machines that predict the same.
+    """
+    case = referee.case(kind, "joint", "both")
+    catalogue, users = Catalogue(evidence_of(case)), everyone(case)
+    before = [catalogue.scores(users, by, STARS) for by in ("energy", "mean")]
+    pairs = unseen(case)
+    exact = softmax(evidence_of(case).pair_scores(*pairs))
+    constant = np.linspace(-50.0, 50.0, case.table.shape[1])
+    case.machine.user_side.parameters.rating_bias[...] += constant[:, None]
+    energy, mean = (catalogue.scores(users, by, STARS) for by in ("energy", "mean"))
+    np.testing.assert_allclose(energy - before[0], np.tile(constant, (len(users), 1)), atol=1e-4)
+    np.testing.assert_allclose(mean, before[1], atol=1e-4)
+    np.testing.assert_allclose(softmax(evidence_of(case).pair_scores(*pairs)), exact, atol=1e-9)
+    assert (np.argsort(energy) == np.arange(len(constant))).all()
+
+
 def test_unknown_way_to_rank():
     case = referee.case("ordinal", "user", "none")
     with pytest.raises(SettingsError, match="by='stars' is not known: use one of energy, mean"):

@@ -525,7 +525,7 @@ def test_many_gzip_streams_take_work_in_proportion(written, monkeypatch):
     streams = 4_000
     packed = gzip.compress(b"") * streams + bytes(100_000) + gzip.compress(PLAIN.encode())
     found = triples(read_ratings(written(packed, "x.csv.gz")))
-    assert max(given) <= sources.SLICE < len(packed) / 10
+    assert max(given) <= sources._SLICE < len(packed) / 10
     assert len(given) <= 2 * (streams + 1)
     assert found == triples(read_ratings(written(PLAIN)))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 SHOWN_ROWS = 5
 
@@ -46,6 +47,10 @@ class DivergedError(OrdbmError, ArithmeticError):
     """Learning ran away: the parameters are no longer finite numbers."""
 
 
+class ThreadsError(OrdbmError, RuntimeError):
+    """The system would not start as many threads as were asked for."""
+
+
 class CostError(OrdbmError, MemoryError):
     """A computation refused because its estimated cost is too high; the message states the cost."""
 
@@ -55,6 +60,8 @@ def offending_rows(rows: Any, **columns: Sequence[Any] | np.ndarray) -> str:
 
     `rows` are 0-based positions or a mask; `columns` are shown by name and looked up at each row.
     """
+    import numpy as np  # noqa: PLC0415 -- settings, and with them the help, must be quick
+
     positions = np.asarray(rows)
     if positions.dtype == bool:
         positions = np.flatnonzero(positions)
@@ -67,5 +74,5 @@ def offending_rows(rows: Any, **columns: Sequence[Any] | np.ndarray) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value.item() if isinstance(value, np.generic) else value)
+    text = repr(value.item() if getattr(value, "shape", None) == () else value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -17,11 +17,11 @@ from ordbm.data.standardiser import Standardiser
 from ordbm.errors import SettingsError
 from ordbm.inference.distributions import RatingDistribution
 from ordbm.inference.fitted import FittedModel
-from ordbm.model.features import FeatureKind, Features
+from ordbm.model.features import Features
 from ordbm.model.features import features as feature_tables
 from ordbm.model.machine import Machine, Side, new_side
 from ordbm.model.neighbours import no_links
-from ordbm.model.settings import Settings, Sides
+from ordbm.model.settings import FeatureKind, Settings, Sides
 from ordbm.runtime.arrays import Codes
 from ordbm.runtime.checks import check_count
 from ordbm.runtime.threads import thread_count

@@ -35,13 +35,18 @@ def list_(as_json: Json = False) -> None:
     Example: `ordbm data list`
     """
     from ordbm.datasets.download import DOWNLOADS, TERMS
-    from ordbm.datasets.embedded import EMBEDDED
+    from ordbm.datasets.embedded import EMBEDDED, is_installed, remedy
 
     if as_json:
-        found: list[dict[str, Any]] = [{"name": name, "embedded": True} for name in EMBEDDED]
+        found: list[dict[str, Any]] = [
+            {"name": name, "embedded": True, "installed": is_installed(name)} for name in EMBEDDED
+        ]
         print_json(found + [{"name": key, **one._asdict()} for key, one in DOWNLOADS.items()])
         return
-    rows = [(name, "embedded", "ready to use by its name") for name in EMBEDDED]
+    rows = [
+        (name, "embedded", "ready to use by its name" if is_installed(name) else remedy(name))
+        for name in EMBEDDED
+    ]
     rows += [
         (name, f"{one.size / 1e6:.0f} MB" if one.size else "", one.about)
         for name, one in DOWNLOADS.items()

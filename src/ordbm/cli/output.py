@@ -21,12 +21,17 @@ import ordbm
 from ordbm.runtime import atomic_files as files
 
 if TYPE_CHECKING:
+    from ordbm.runtime.compiling import COMPILING
     from ordbm.runtime.progress import Progress
     from ordbm.training.loop import EpochRecord
 
 WIDTH_IN_FILES = 160  # a table in a pipe or file has no terminal to fit into
 BAR_WIDTH = 30
-BEFORE_EPOCHS = {"links": "finding links", "presence": "learning which items get rated"}
+BEFORE_EPOCHS = {
+    "compiling": COMPILING,
+    "links": "finding links",
+    "presence": "learning which items get rated",
+}
 
 
 def stdout() -> Console:

@@ -26,7 +26,7 @@ from ordbm.inference.distributions import (
 )
 from ordbm.inference.fold_in import fold_in_machine
 from ordbm.inference.known import Known
-from ordbm.model.learners import Learner
+from ordbm.model.learners import Priors
 from ordbm.model.machine import Machine
 from ordbm.model.presence import ConditionedPresence, Presence, fold_in_presence
 from ordbm.priors.fold_in_priors import FoldInPriors
@@ -68,7 +68,7 @@ class FittedModel(Known):
         if standardiser is not None:
             self.ratings = standardised_pair(given, scale, standardiser)
         self.threads, self.presence = threads, presence
-        self._fold_in_priors: dict[Learner, FoldInPriors] = {}  # that were asked for
+        self._fold_in_priors: dict[Priors, FoldInPriors] = {}  # that were asked for
         self.origin = origin or Origin.now()
 
     @cached_property
@@ -121,7 +121,7 @@ class FittedModel(Known):
         """The share of each level among the ratings learnt from."""
         return np.exp(log_frequencies(self.ratings.by_user.level, len(self.machines[0].level_bias)))
 
-    def fold_in(self, given: Mapping[Any, Any], prior: Learner) -> tuple[ConditionedMachine, ...]:
+    def fold_in(self, given: Mapping[Any, Any], prior: Priors) -> tuple[ConditionedMachine, ...]:
         """Each machine conditioned on a fold-in user's ratings {item: rating}: `learnt_ratings`.
 
         `prior` has the precisions of a fold-in user's own parameters.

@@ -90,7 +90,7 @@ class ConditionedPresence:
         """pi, (users, items), to which those who have rated something add the recalibration map."""
         presence = self.presence
         out = np.empty((len(users), len(presence.linked)), np.float32)
-        known = np.where(users >= 0, users, 0)
+        known = np.where(users >= 0, users, 0).astype(np.int64)
         bias = presence.item_bias[presence.linked]
 
         def work(thread: int) -> None:

@@ -10,16 +10,16 @@ import numpy as np
 from ordbm.errors import SettingsError
 from ordbm.experiments.claims import Estimate, estimate
 from ordbm.experiments.definition import MAE, OWN, Experiment
-from ordbm.experiments.results import Row
+from ordbm.experiments.result_rows import Row
 from ordbm.plots import BLUE, GREY, ORANGE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-GREEN, PURPLE = "#009E73", "#CC79A7"  # two more of Okabe and Ito's
-COLOURS = (GREY, BLUE, ORANGE, GREEN, PURPLE)
-STYLES = {"energy as printed": ":", "mean": "--", "rated": ".-", "liked": "-."}
-LISTED = {"precision": "precision", "recall": "recall", "utility": "half-life utility, %"}
+_GREEN, _PURPLE = "#009E73", "#CC79A7"  # two more of Okabe and Ito's
+_COLOURS = (GREY, BLUE, ORANGE, _GREEN, _PURPLE)
+_STYLES = {"energy as printed": ":", "mean": "--", "rated": ".-", "liked": "-."}
+_MEASURES = {"precision": "precision", "recall": "recall", "utility": "half-life utility, %"}
 
 Groups = Mapping[tuple[str, str, int], Sequence[Row]]  # (machine, learner, hidden) to seeds
 
@@ -29,9 +29,9 @@ def draw_curves(groups: Groups, learner: str) -> Axes:
     ax = panels(1)[0]
     for number, ((machine, its, _), rows) in enumerate(_of_learner(groups, learner).items()):
         score = f"mae_{rows[0]['decode']}"
-        _draw_curve(ax, rows, score, machine, COLOURS[number])
+        _draw_curve(ax, rows, score, machine, _COLOURS[number])
         if its == "sgd":
-            _draw_curve(ax, rows, "mae_rounded", f"{machine}, rounded", COLOURS[number], "--")
+            _draw_curve(ax, rows, "mae_rounded", f"{machine}, rounded", _COLOURS[number], "--")
     ax.set(xlabel="iteration", ylabel="MAE")
     ax.set_ylim(top=min(ax.get_ylim()[1], ax.get_ylim()[0] + 0.15))
     _name_lines(ax)
@@ -52,7 +52,7 @@ def draw_sizes(groups: Groups, learner: str) -> Axes:
             [hidden for hidden, _ in points],
             [one.mean for _, one in points],
             yerr=[one.error or 0.0 for _, one in points],
-            color=COLOURS[number], label=machine, marker="o", markersize=4, capsize=2,
+            color=_COLOURS[number], label=machine, marker="o", markersize=4, capsize=2,
         )  # fmt: skip
     ax.set(xlabel="hidden units", ylabel="MAE")
     _name_lines(ax)
@@ -87,15 +87,15 @@ def draw_table(groups: Groups, experiment: Experiment) -> Axes:
 
 def draw_lists(groups: Groups, experiment: Experiment, learner: str) -> Axes:
     """Precision, recall and utility by length of the list."""
-    axes = panels(len(LISTED), (3.4, 3.2))
-    for ax, (score, name) in zip(axes, LISTED.items(), strict=True):
+    axes = panels(len(_MEASURES), (3.4, 3.2))
+    for ax, (score, name) in zip(axes, _MEASURES.items(), strict=True):
         for number, ((machine, _, _), rows) in enumerate(_of_learner(groups, learner).items()):
             for order in orders_of(rows):
                 listed = [row["lists"][order][score] for row in rows if order in row["lists"]]
                 by_length = zip(*listed, strict=True)
                 values = [estimate(one) for one in by_length]
                 label = machine if order == "popularity" else f"{machine}, by {order}"
-                line = COLOURS[number], STYLES.get(order, "-")
+                line = _COLOURS[number], _STYLES.get(order, "-")
                 _draw_line(ax, experiment.lengths, values, label, *line)
         ax.set(xlabel="length of the list", ylabel=name)
         ax.set_ylim(bottom=0)

@@ -18,16 +18,16 @@ from ordbm.datasets.filters import filter_items
 from ordbm.errors import RatingsError, SettingsError
 from ordbm.experiments.definition import DataSet, Experiment
 
-SAMPLE_SEED = 0
-CHUNK = 2**20
+_SAMPLE_SEED = 0
+_CHUNK = 2**20
 
 
-class Source:
+class ExperimentData:
     """Where an experiment's ratings come from, and the ratings, read when first asked for."""
 
     def __init__(self, experiment: Experiment, path: Path) -> None:
         self.experiment = experiment
-        self.path = located(experiment.data, path)
+        self.path = data_path(experiment.data, path)
 
     @cached_property
     def checksum(self) -> str:
@@ -36,7 +36,7 @@ class Source:
         inside = self.path.rglob("*") if self.path.is_dir() else [self.path]
         for path in sorted(one for one in inside if one.is_file()):
             with path.open("rb") as file:
-                while part := file.read(CHUNK):
+                while part := file.read(_CHUNK):
                     found.update(part)
         return found.hexdigest()
 
@@ -65,7 +65,7 @@ class Source:
         counts = (len(found), found.n_users, found.n_items)
         is_the_papers = counts == (wanted.ratings, wanted.users, wanted.items)
         n = self.experiment.sampled_users
-        return (found if n is None else of_sampled_users(found, n)), is_the_papers
+        return (found if n is None else sample_of_users(found, n)), is_the_papers
 
     def identity(self) -> dict[str, Any]:
         """What determines the ratings."""
@@ -76,7 +76,7 @@ class Source:
             "sampled_users": self.experiment.sampled_users,
         }
 
-    def described(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         """The same, with the file's name and figures."""
         counts = {
             "file": self.path.name,
@@ -99,7 +99,7 @@ class Split(NamedTuple):
     test: Ratings
 
 
-def located(data: DataSet, path: Path) -> Path:
+def data_path(data: DataSet, path: Path) -> Path:
     """The data's file: `path`, or the file of its usual name in the folder `path`."""
     if path.is_dir() and (path / data.file).exists():
         return path / data.file
@@ -108,10 +108,10 @@ def located(data: DataSet, path: Path) -> Path:
     return path
 
 
-def of_sampled_users(ratings: Ratings, n: int) -> Ratings:
+def sample_of_users(ratings: Ratings, n: int) -> Ratings:
     """The ratings of n users drawn at random, or of all if there are fewer; items all stay."""
     rated = np.flatnonzero(np.diff(ratings.by_user.start))
-    drawn = np.random.default_rng(SAMPLE_SEED).permutation(rated)[:n]
+    drawn = np.random.default_rng(_SAMPLE_SEED).permutation(rated)[:n]
     keep = np.zeros(ratings.n_users, bool)
     keep[drawn] = True
     part = ratings.select(keep[ratings.user_codes])

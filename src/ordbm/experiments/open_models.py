@@ -35,8 +35,8 @@ class OpenMachine(OrdinalBM):
         self, told: Settings, ratings: Ratings, table: Features, orientations: CSRPair
     ) -> list[Machine]:
         machines = super()._new_machines(told, ratings, table, orientations)
-        residual = self.learner.residual_unit
-        standardiser = standardiser_of(ratings, residual) if table.is_gaussian else None
+        weight = self.learner.initialisation.unit_weight
+        standardiser = standardiser_of(ratings, weight) if table.is_gaussian else None
         # Made anew for every answer: what it has worked out belongs to one epoch's parameters.
         self._so_far = partial(
             FittedModel,

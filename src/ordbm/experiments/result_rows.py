@@ -12,7 +12,7 @@ from ordbm.errors import ModelFileError
 
 Row = dict[str, Any]
 
-NEEDED = {"run", "machine", "learner", "hidden", "seed", "quick", "scores"}
+_NEEDED = {"run", "machine", "learner", "hidden", "seed", "quick", "scores"}
 
 
 def rows_of(path: Path) -> list[Row]:
@@ -25,7 +25,7 @@ def rows_of(path: Path) -> list[Row]:
             row = json.loads(line)
         except ValueError:
             row = None
-        if not isinstance(row, dict) or not set(row) >= NEEDED:
+        if not isinstance(row, dict) or not set(row) >= _NEEDED:
             raise ModelFileError(
                 f"{path}: line {number} is no row of results: take it out, or choose another folder"
             )

@@ -21,7 +21,7 @@ from ordbm.runtime.arrays import Array
 
 Counts = NDArray[np.uint16]
 Hits = NDArray[np.bool_]
-Score = Callable[[NDArray[np.int32]], Array]  # of users: (users, items)
+ListScore = Callable[[NDArray[np.int32]], Array]  # of users: (users, items)
 
 # What machines rank by, and its sign. The energy's expected decrease is -Delta E; section 2.4 calls
 # Delta E itself the decrease, which read literally is the opposite order.
@@ -47,7 +47,7 @@ def neighbour_counts(train: Ratings) -> Counts:
     return count
 
 
-def machine_score(catalogue: Catalogue, order: str, values: Array | None) -> Score:
+def machine_score(catalogue: Catalogue, order: str, values: Array | None) -> ListScore:
     """What a machine ranks by, larger first, as a function of users."""
     by, sign = ORDERS[order]
     return lambda users: sign * catalogue.scores(users, by, values)
@@ -55,7 +55,7 @@ def machine_score(catalogue: Catalogue, order: str, values: Array | None) -> Sco
 
 def presence_scores(
     catalogue: Catalogue, presence: ConditionedPresence | None, scale: Scale
-) -> dict[str, Score]:
+) -> dict[str, ListScore]:
     """What a machine ranks by that has learnt which items get rated; nothing without that.
 
     By how likely an item is to be rated, and to be rated three quarters up the scale or higher.
@@ -73,13 +73,13 @@ def presence_scores(
     return {"rated": presence.log_odds, "liked": log_liked}
 
 
-def popularity_score(counts: Counts, seed: int) -> Score:
+def popularity_score(counts: Counts, seed: int) -> ListScore:
     """How many of the similar users rated an item, ties at random."""
     draw = np.random.default_rng(seed).random(counts.shape, np.float32)
     return lambda users: counts[users] + draw[users]
 
 
-def list_hits(score: Score, counts: Counts, test: Ratings, n: int) -> Hits:
+def list_hits(score: ListScore, counts: Counts, test: Ratings, n: int) -> Hits:
     """Which of the n candidates with the largest score are test items, (users, n)."""
     hits = np.zeros((test.n_users, n), bool)
     is_test = np.zeros((test.n_users, test.n_items), bool)
