@@ -67,7 +67,7 @@ def alone(model):
     for machine in model.machines:
         one = model.clone()
         one._fitted = FittedModel(
-            state.users, state.items, state.scale, state.standardiser, [machine], state.ratings, 1
+            state.users, state.items, state.scale, state.standardiser, [machine], state.given, 1
         )
         found.append(one)
     assert len(found) == 3

@@ -121,9 +121,10 @@ class OrdinalBM(Configured):
             if table.is_gaussian
             else None
         )
-        orientations = machine_ratings(ratings, standardiser)
         tell(Progress("links", 0.0))
-        machines = self._new_machines(settings, ratings, table, orientations)
+        machines = self._new_machines(
+            settings, ratings, table, machine_ratings(ratings, standardiser)
+        )
         tell(Progress("links", 1.0))
         threads = thread_count(self.settings.threads)
         fitted = FittedModel(
@@ -132,12 +133,12 @@ class OrdinalBM(Configured):
             scale,
             standardiser,
             machines,
-            orientations,
+            CSRPair(ratings.by_user, ratings.by_item),
             threads,
             presence=self._learnt_presence(ratings, threads, tell),
         )
         learner = self.learner.for_scale(table.n_levels)
-        trainer = Ensemble(machines, orientations, learner, self.settings.seed, threads)
+        trainer = Ensemble(machines, fitted.ratings, learner, self.settings.seed, threads)
         history, interrupted = train(
             trainer,
             self.settings.epochs,
@@ -372,14 +373,16 @@ class OrdinalBM(Configured):
             raise SettingsError("explain is for one user and one item: give one id of each")
         check_request(user, 0, ratings)
         state = self._state
-        code, person = 0, state.conditioned
+        code, person, given = 0, state.conditioned, state.given.by_user
         if ratings is None:
             code = state.user_code(user)
         else:
-            person = state.fold_in(state.learnt_ratings(ratings), self._fold_in_prior)
+            learnt = state.learnt_ratings(ratings)
+            person, given = state.fold_in(learnt, self._fold_in_prior), state.given_row(learnt)
         return explanation_of(
-            state, person, user, code, item, threshold=threshold, n=n, raters=raters, titles=titles
-        )
+            state, person, given, user, code, item,
+            threshold=threshold, n=n, raters=raters, titles=titles,
+        )  # fmt: skip
 
     def similar_items(self, item: Any, n: int = 10) -> list[Similar]:
         """The n items nearest in hidden space, [(item, similarity), …], nearest first.
