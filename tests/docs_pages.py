@@ -253,8 +253,8 @@ def write_outputs(page):
             if gap <= NEAR:
                 print(f"{page.relative_to(ROOT)}:{block.line}: a near tie ({gap:.0e}), change it")
             start, end = block.output_span
-            printed = with_times_of(block.output, printed)
-            lines = "\n".join(line.rstrip() for line in printed.splitlines())
+            today = with_times_of(block.output, printed)
+            lines = "\n".join(line.rstrip() for line in today.splitlines())
             text = text[:start] + lines.strip("\n") + "\n" + text[end:]
     page.write_text(text, encoding="utf-8")
 
