@@ -1,6 +1,6 @@
 # Every target sets up what it needs; all it takes is a Python >= 3.11 with venv.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-avx2 test-all lint format docs bench peers ranking scaling trials presence constraints clean
+.PHONY: help demo test test-avx2 test-all lint format docs release bench peers ranking scaling trials presence constraints clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -8,7 +8,9 @@ BIN := $(VENV)/bin
 ARGS ?=
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 EXACT := $(patsubst %,tests/test_%.py,docs exactness gradients joint kernels model_file sampling symmetry)
-VERSIONS := 3.11 3.12 3.13
+VERSIONS := 3.11 3.12 3.13 3.14
+DATA := packages/ordbm-movielens-small
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -40,6 +42,9 @@ format: $(VENV)/.dev  ## Put the code into the common format
 
 docs: $(VENV)/.dev  ## Build the documentation into build/docs, warnings as errors
 	$(BIN)/python -m sphinx -E -W --keep-going -q $(ARGS) docs build/docs
+
+release: $(VENV)/pyvenv.cfg  ## Build sdists and wheels into dist, and try them in an empty environment
+	$(BIN)/python tools/release.py $(ARGS)
 
 bench: $(VENV)/.dev  ## Measure speed and memory
 	PYTHON=$(BIN)/python benchmarks/run $(ARGS)
@@ -76,10 +81,10 @@ $(VENV)/pyvenv.cfg:
 	  fi; \
 	done; echo "no Python >= 3.11 found: install one, or say where it is: make PYTHON=/path/to/python3"; exit 1
 
-$(VENV)/.base: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+$(VENV)/.base: $(VENV)/pyvenv.cfg pyproject.toml $(DATA)/pyproject.toml constraints.txt
+	$(INSTALL) -e . -e $(DATA)
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+$(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml $(DATA)/pyproject.toml constraints.txt
+	$(INSTALL) -e '.[dev]' -e $(DATA)
 	@touch $@ $(VENV)/.base

@@ -18,7 +18,7 @@ from data import Split, scores
 from numba import njit
 
 from ordbm import OrdinalBM, Ratings
-from ordbm.inference.catalogue import USERS_AT_ONCE, Catalogue
+from ordbm.inference.catalogue import USERS_IN_BLOCK, Catalogue
 from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.kernels.numerics import fast_exp
 from ordbm.kernels.options import KERNEL
@@ -63,7 +63,9 @@ def _trained(split_sha256: str, threads: int) -> tuple[OrdinalBM, Trainer]:
     """A machine that is already training, and what trains it."""
     ratings = _RATINGS[split_sha256]
     model = model_of(threads, 2).fit(ratings)
-    trainer = Trainer(model.machine, model.conditioned.ratings, PseudoLikelihood(), 0, threads)
+    trainer = Trainer(
+        model.machines[0], model.conditioned[0].ratings, PseudoLikelihood(), 0, threads
+    )
     trainer.epoch(0)
     return model, trainer
 
@@ -140,6 +142,6 @@ def scoring_seconds(split: Split, threads: int) -> float:
     catalogue = Catalogue(
         ConditionedMachine(model.machines[0], model.conditioned[0].ratings, threads)
     )
-    for first in range(0, split.n_users, USERS_AT_ONCE):
-        catalogue.scores(users[first : first + USERS_AT_ONCE], "mean", levels)
+    for first in range(0, split.n_users, USERS_IN_BLOCK):
+        catalogue.scores(users[first : first + USERS_IN_BLOCK], "mean", levels)
     return time.perf_counter() - started

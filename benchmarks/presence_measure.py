@@ -24,7 +24,7 @@ from scipy.special import expit
 from splits import DATA_SETS
 
 import ordbm
-from ordbm.metrics.bootstrap import interval, resampled_ratios
+from ordbm.metrics.bootstrap import percentile_interval, resampled_ratios
 from ordbm.model.presence import ConditionedPresence, Presence, fold_in_presence
 from ordbm.model.settings import Settings
 from ordbm.runtime.threads import thread_count
@@ -155,7 +155,7 @@ def curve(sums: np.ndarray, seed: int) -> Found:
         "count": count.astype(int).tolist(),
         "predicted": (predicted / count).tolist(),
         "observed": (observed / count).tolist(),
-        "interval": [interval(column) for column in samples.T],
+        "interval": [percentile_interval(column) for column in samples.T],
         "expected_calibration_error": float(gap / count.sum()),
         "error_per_rating": float(gap / observed.sum()),
     }

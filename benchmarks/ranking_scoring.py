@@ -12,10 +12,10 @@ import numpy as np
 from splits import Stored
 
 from ordbm.data.scale import RatingScale
-from ordbm.evaluation.lists import Lists, ranking_sums
-from ordbm.evaluation.results import resampled_scores, score_of
-from ordbm.metrics.bootstrap import interval
-from ordbm.recommend.scores import least_relevant
+from ordbm.evaluation.evaluations import resampled_scores, score_from_ratio
+from ordbm.evaluation.list_hits import ListHits, ranking_sums
+from ordbm.metrics.bootstrap import percentile_interval
+from ordbm.recommend.criteria import least_relevant
 
 LENGTHS = (5, 10, 20, 100)
 TUNED_FOR = ("liked.ndcg@10", "any.half_life_utility")  # the measures settings are chosen by
@@ -44,14 +44,14 @@ def held_out(stored: Stored, validate: bool) -> HeldOut:
     return HeldOut(user.astype(np.int64), item.astype(np.int64), liked, popularity)
 
 
-def hits_of(lists: np.ndarray, answers: HeldOut, relevant: np.ndarray) -> Lists:
+def hits_of(lists: np.ndarray, answers: HeldOut, relevant: np.ndarray) -> ListHits:
     """Hits of the users who have relevant items."""
     n_items = len(answers.popularity)
     count = np.bincount(answers.user[relevant], minlength=len(lists))
     users = np.flatnonzero(count)
     pair = users[:, None] * n_items + lists[users]
     hits = np.isin(pair, (answers.user * n_items + answers.item)[relevant]) & (lists[users] >= 0)
-    return Lists(users, hits, count[users], {}, 0.0)
+    return ListHits(users, hits, count[users], {}, 0.0)
 
 
 def novelty_sums(lists: np.ndarray, popularity: np.ndarray, n: int) -> Any:
@@ -82,10 +82,10 @@ def scores(
     figures, intervals = {}, {}
     for prefix, sums in groups.items():
         for name, (total, weight) in sums.items():
-            figures[prefix + name] = float(score_of(name, total.sum() / weight.sum()))
+            figures[prefix + name] = float(score_from_ratio(name, total.sum() / weight.sum()))
         if resamples:
             for name, samples in resampled_scores(sums, resamples, seed=0).items():
-                intervals[prefix + name] = interval(samples)
+                intervals[prefix + name] = percentile_interval(samples)
     for n in LENGTHS:
         listed = np.unique(lists[tested, :n])
         figures[f"coverage@{n}"] = float((listed >= 0).sum() / len(answers.popularity))

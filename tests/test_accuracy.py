@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ordbm
-from ordbm.metrics.ratings import scores
+from ordbm.metrics.prediction import validation_scores
 
 BANDS = {  # settings, most RMSE, most log-loss
     "default": ({"hidden": 20, "item_links": 20, "epochs": 12, "members": 2}, 0.88, 1.66),
@@ -44,7 +44,7 @@ def test_learning(name, split, item_rmse):
     users = [test.users[code] for code in test.user_codes]
     items = [test.items[code] for code in test.item_codes]
     method = "mean_field" if name == "gaussian" else "exact"
-    found = scores(model.distribution(users, items, method), test)
+    found = validation_scores(model.distribution(users, items, method), test)
     assert found["rmse"] < min(most_rmse, item_rmse)
     assert found["log_loss"] < most_loss
 

@@ -10,12 +10,12 @@ from scipy.stats import norm
 import ordbm
 from ordbm.baselines import SVD, Bias, ItemKNN, UserKNN
 from ordbm.baselines.bias import bias_points
-from ordbm.baselines.spread import MARGIN, learnt_spread, shape_loss, tilted
+from ordbm.baselines.spread import MARGIN, learnt_spread, shape_loss, tilted_proba
 from ordbm.baselines.svd import factor_pass, new_factors
 from ordbm.data.scale import RatingScale
 from ordbm.errors import CostError, DivergedError, SettingsError
 from ordbm.inference.distributions import NormalDistribution
-from ordbm.metrics.ratings import scores
+from ordbm.metrics.prediction import validation_scores
 from ordbm.model.neighbours import correlation_links
 
 HALVES = np.arange(1, 11) / 2
@@ -51,7 +51,7 @@ def every_pair(ratings):
 def test_tilting_gives_the_mean_asked_for(b, share):
     values = np.cumsum(np.arange(1.0, len(b) + 1))  # unequal steps
     mean = values[0] + share * (values[-1] - values[0])
-    proba, log_proba = tilted(np.array(b), values, np.array([mean]))
+    proba, log_proba = tilted_proba(np.array(b), values, np.array([mean]))
     assert proba.sum() == pytest.approx(1.0)
     assert proba[0] @ values == pytest.approx(mean, rel=1e-9)
     # Of the family: log-odds against b are straight lines in the levels' numbers.
@@ -324,7 +324,9 @@ def test_svd_keeps_the_best_epoch():
     losses = [record.validation["log_loss"] for record in told]
     assert len(losses) < 60
     assert np.argmin(losses) == len(losses) - 1 - 4
-    assert scores(model.distribution(*pairs), test)["log_loss"] == pytest.approx(min(losses))
+    assert validation_scores(model.distribution(*pairs), test)["log_loss"] == pytest.approx(
+        min(losses)
+    )
     objective = [record.objective for record in told]
     assert objective == sorted(objective)
     whole = SVD(epochs=6).fit(train)
@@ -350,6 +352,6 @@ def test_svd_beats_biases_on_movielens():
     train, test = ordbm.hold_out(ordbm.load_dataset("movielens-small"), 0.2, seed=5)
     users = [test.users[code] for code in test.user_codes]
     items = [test.items[code] for code in test.item_codes]
-    bias = scores(Bias().fit(train).distribution(users, items), test)
+    bias = validation_scores(Bias().fit(train).distribution(users, items), test)
     svd = SVD(regularisation=0.1).fit(train)
-    assert scores(svd.distribution(users, items), test)["rmse"] < bias["rmse"] - 0.003
+    assert validation_scores(svd.distribution(users, items), test)["rmse"] < bias["rmse"] - 0.003

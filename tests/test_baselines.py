@@ -7,7 +7,7 @@ import ordbm
 from ordbm.baselines import BASELINES, Bias, ItemFrequencies, LevelFrequencies, Popularity
 from ordbm.errors import NotFittedError, RatingsError, SettingsError
 from ordbm.inference.distributions import LevelDistribution, NormalDistribution
-from ordbm.metrics.ratings import scores
+from ordbm.metrics.prediction import validation_scores
 
 SCALES = {
     "stars": (lambda score: np.clip(np.rint(score), 1, 5), None),
@@ -86,8 +86,8 @@ def test_predicts_on_any_scale(name, scale):
 def test_all_but_the_global_frequencies_learn(model):
     train = ratings_on()
     users, items = pairs_of(train)
-    floor = scores(LevelFrequencies().fit(train).distribution(users, items), train)
-    found = scores(model.distribution(users, items), train)
+    floor = validation_scores(LevelFrequencies().fit(train).distribution(users, items), train)
+    found = validation_scores(model.distribution(users, items), train)
     if type(model) is LevelFrequencies:
         assert found == floor
     else:
@@ -363,6 +363,6 @@ def movielens():
 def test_accuracy_on_movielens(movielens, name, low, high):
     train, test = movielens
     model = BASELINES[name]().fit(train)
-    found = scores(model.distribution(*pairs_of(test)), test)
+    found = validation_scores(model.distribution(*pairs_of(test)), test)
     assert low < found["rmse"] < high
     assert found["log_loss"] < 1.88  # item frequencies: 1.94

@@ -212,7 +212,7 @@ def test_other_lengths_of_chains(tmp_path, parts):
         return {**TINY, "learner": ContrastiveDivergence(steps=steps)}
 
     broken_off(tmp_path, 3, told(lambda epoch: 1 + epoch), parts[0])
-    with pytest.raises(CheckpointError, match=r"steps \[1, 2\] then, \[1, 1\] now"):
+    with pytest.raises(CheckpointError, match=r"steps \(1, 2\) then, \(1, 1\) now"):
         OrdinalBM(**told(lambda _: 1)).fit(parts[0], checkpoint=tmp_path, resume=True)
     later = told(lambda epoch: 1 + min(epoch, 2))  # differs after the checkpoint only
     model = OrdinalBM(**later).fit(parts[0], checkpoint=tmp_path, resume=True)

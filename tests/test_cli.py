@@ -18,9 +18,7 @@ from cli_runs import HANGS, SMALL, answer, fault, run, started, write_ratings_fi
 from ordbm.cli.options import ModelOptions, ReadingOptions, unfolded
 from ordbm.cli.values import options_for
 from ordbm.model import settings
-from ordbm.model.features import FeatureKind
 from ordbm.model.learners import LEARNERS
-from ordbm.training.presence_learning import PRECISION
 
 FULL = Path("/dev/full")
 COMMANDS = ("demo", "fit", "predict", "recommend", "explain", "evaluate", "tune", "inspect")
@@ -88,33 +86,32 @@ def test_help_states_the_defaults_of_the_library():
     assert stated.pop("presence") == "presence"
     assert known.presence
     assert stated.pop("presence_precision") == "8 times the cube root of the number of users"
-    assert (known.presence_precision, PRECISION) == (None, 8)
+    assert (known.presence_precision, known.presence_rules.precision) == (None, 8)
     # What follows the number of ratings: on either side of where it changes.
-    few, many = (known.resolved(n).hidden for n in (settings.MANY - 1, settings.MANY))
+    more = known.size_rules.many_ratings
+    few, many = (known.resolved(n).hidden for n in (more - 1, more))
     both = [",".join(map(str, sizes)) for sizes in (few, many)]
-    assert stated.pop("hidden") == f"{both[0]}; {both[1]} from {settings.MANY:,} ratings"
+    assert stated.pop("hidden") == f"{both[0]}; {both[1]} from {more:,} ratings"
     assert stated.pop("members") == "8; fewer for over 2 M ratings or 300 M couplings"
     assert [known.resolved(2_000_000 + more).members for more in (0, 1)] == [8, 7]
     for_eight = 300_000_000 // (8 * few[0])
     assert [known.resolved(1, (for_eight + more, 0)).members for more in (0, 1)] == [8, 7]
     for name, text in stated.items():
-        value = getattr(known, name)
-        parts = value if isinstance(value, tuple) else (value,)
-        assert text == ",".join(str(part).removesuffix(".0") for part in parts), name
+        assert type(getattr(known, name))(text) == getattr(known, name), name
     assert len(stated) >= 10
 
 
 def test_help_states_the_choices_of_the_library():
-    assert set(option("features").metavar.split("|")) == set(get_args(FeatureKind))
+    assert set(option("features").metavar.split("|")) == set(get_args(settings.FeatureKind))
     assert set(option("sides").metavar.split("|")) == set(get_args(settings.Sides))
     assert set(option("preset").metavar.split("|")) == set(settings.PRESETS)
     assert set(option("learner").metavar.split("|")) == set(LEARNERS)
 
 
 def test_every_setting_has_an_option():
-    assert {field.name for field in fields(settings.Settings)} | {"preset", "set_"} == {
-        field.name for field in fields(ModelOptions)
-    }
+    """But for the rules, which nobody needs to set."""
+    known = {field.name for field in fields(settings.Settings)} - {"size_rules", "presence_rules"}
+    assert known | {"set_"} == {field.name for field in fields(ModelOptions)}
 
 
 def told(*arguments):
@@ -144,7 +141,7 @@ learners = st.builds(
 arguments = st.fixed_dictionaries(
     {},
     optional={
-        "features": st.sampled_from(get_args(FeatureKind)),
+        "features": st.sampled_from(get_args(settings.FeatureKind)),
         "sides": st.sampled_from(get_args(settings.Sides)),
         "hidden": st.integers(0, 99) | st.tuples(st.integers(0, 99), st.integers(0, 99)),
         "item_links": st.integers(0, 99),
@@ -238,7 +235,7 @@ FAULTS = {
     (*LIST, "--exclude", "none.csv"): "no such file, and item 'none.csv' is not in",
     (*LIST, "--where", "genre=Horror"): "--items and --where go together",
     (*LIST, "--items", "genres.csv"): "--items and --where go together",
-    (*LIST, "--items", "none.csv", "--where", "a=b"): "none.csv: no such file",
+    (*LIST, "--items", "none.csv", "--where", "a=b"): "cannot read none.csv: No such file",
     (*LIST, "--items", "genres.csv", "--where", "genre"): "COLUMN=VALUE",
     (
         *LIST,

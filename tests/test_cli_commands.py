@@ -17,7 +17,7 @@ from ordbm.baselines import BASELINES
 from ordbm.cli import evaluate, predict
 from ordbm.datasets import download, load_titles
 from ordbm.evaluation import train_and_test
-from ordbm.recommend.scores import AtLeast, LongTail
+from ordbm.recommend.criteria import AtLeast, LongTail
 
 ARGUMENTS = {"hidden": 4, "members": 2, "item_links": 5, "epochs": 2}
 TITLES = {item: f"Film {item}" for item in range(100, 120)}

@@ -6,7 +6,7 @@ import pytest
 import ordbm
 import referee
 from ordbm.data.standardiser import machine_ratings
-from ordbm.priors import co_occurrence as module
+from ordbm.model.rules import EmbeddingRules
 from ordbm.priors.co_occurrence import co_occurrence_embedding, fold_in_embedding
 from ordbm.priors.products import cross_product, table_product
 from ordbm.priors.resolved import couplings_by_direction, expected_couplings, priors_of
@@ -26,9 +26,15 @@ def ratings_of_kinds(n_users=120, n_items=80, kinds=4, seed=0):
     return ordbm.Ratings(user, item, rng.integers(1, 6, len(user)), scale=[1, 2, 3, 4, 5])
 
 
-@pytest.fixture(autouse=True)
-def few_ratings_will_do(monkeypatch):
-    monkeypatch.setattr(module, "RATINGS_PER_DIRECTION", 1)
+FEW_WILL_DO = {"ratings_per_direction": 1}
+EASY = EmbeddingRules(**FEW_WILL_DO)
+FOLLOWING = {"learner": ordbm.PseudoLikelihood(embedding=EASY)}
+
+
+def embedding(orientations, most, threads=1, sides=(True, True), **rules):
+    """Of as many directions where ratings are few."""
+    found = EmbeddingRules(**FEW_WILL_DO | rules)
+    return co_occurrence_embedding(orientations, most, found, threads, sides=sides)
 
 
 def whole_table(orientations):
@@ -45,7 +51,7 @@ def whole_table(orientations):
 
 def test_they_are_the_first_singular_vectors_of_who_rated_what():
     orientations = machine_ratings(ratings_of_kinds(), None)
-    found = co_occurrence_embedding(orientations, 4)
+    found = embedding(orientations, 4)
     left, strength, right = np.linalg.svd(whole_table(orientations))
     assert strength[3] > 1.2 * strength[4]  # four kinds
     for own, expected in ((found.of_user, left[:, :4]), (found.of_item, right[:4].T)):
@@ -56,7 +62,7 @@ def test_they_are_the_first_singular_vectors_of_who_rated_what():
 
 def test_a_newcomers_traits_are_those_a_user_with_his_ratings_has():
     orientations = machine_ratings(ratings_of_kinds(), None)
-    found, rows = co_occurrence_embedding(orientations, 4), orientations.by_user
+    found, rows = embedding(orientations, 4), orientations.by_user
     for user in (0, 7, 119):
         items = rows.column[rows.start[user] : rows.start[user + 1]]
         np.testing.assert_allclose(
@@ -67,7 +73,7 @@ def test_a_newcomers_traits_are_those_a_user_with_his_ratings_has():
 
 def test_the_same_bits_on_any_number_of_threads():
     orientations = machine_ratings(ratings_of_kinds(), None)
-    one, *others = (co_occurrence_embedding(orientations, 5, threads) for threads in (1, 2, 3, 7))
+    one, *others = (embedding(orientations, 5, threads) for threads in (1, 2, 3, 7))
     for other in others:
         assert all(np.array_equal(mine, theirs) for mine, theirs in zip(one, other, strict=True))
 
@@ -88,50 +94,47 @@ def test_products(shape, dtype):
         assert np.array_equal(table_product(x, total, threads), table_product(x, total))
 
 
-def test_few_ratings_have_fewer_traits(monkeypatch):
-    monkeypatch.setattr(module, "RATINGS_PER_DIRECTION", 500)
-    found = co_occurrence_embedding(
-        machine_ratings(ratings_of_kinds(), None), 32
-    )  # of 1,440 ratings
+def test_few_ratings_have_fewer_traits():
+    orientations = machine_ratings(ratings_of_kinds(), None)  # 1,440 ratings
+    found = embedding(orientations, 32, ratings_per_direction=500)
     assert [table.shape[1] for table in found] == [2, 2, 2]
 
 
 def test_few_users_or_items_have_fewer_traits_and_very_few_have_none():
     """As many traits as columns would tell all of them apart, and hold nothing back."""
-    assert co_occurrence_embedding(
-        machine_ratings(ratings_of_kinds(n_items=60), None), 32
-    ).of_user.shape == (120, 3)
+    assert embedding(machine_ratings(ratings_of_kinds(n_items=60), None), 32).of_user.shape == (
+        120,
+        3,
+    )
     for few, most in ((ratings_of_kinds(n_users=19), 32), (ratings_of_kinds(), 0)):
-        found = co_occurrence_embedding(machine_ratings(few, None), most)
+        found = embedding(machine_ratings(few, None), most)
         assert [table.shape[1] for table in found] == [0, 0, 0]
         assert fold_in_embedding(found.read_by_item, np.array([1, 2])).shape == (0,)
 
 
-def test_less_is_expected_where_rows_have_many_ratings(monkeypatch):
+def test_less_is_expected_where_rows_have_many_ratings():
     """The projection of couplings has the weight of the rows that these are coupled to."""
     orientations = machine_ratings(ratings_of_kinds(), None)  # 12 ratings a user, 18 an item
-    full = co_occurrence_embedding(orientations, 3)
+    full = embedding(orientations, 3)
     assert full.of_columns(0) is full.of_item
     assert full.of_columns(1) is full.of_user
-    monkeypatch.setattr(module, "MOST_PER_ROW", 12)
-    less = co_occurrence_embedding(orientations, 3)
+    less = embedding(orientations, 3, most_per_row=12)
     np.testing.assert_array_equal(less.of_item, full.of_item)
     np.testing.assert_allclose(less.of_user, full.of_user * (12 / 18) ** 2, rtol=1e-9)
     someone, before = (
         fold_in_embedding(one.read_by_item, np.array([5, 6])) for one in (less, full)
     )
     np.testing.assert_allclose(someone, before * (12 / 18) ** 2, rtol=1e-9)
-    monkeypatch.setattr(module, "MOST_PER_ROW", 9)
-    assert [table.shape[1] for table in co_occurrence_embedding(orientations, 3)] == [0, 3, 0]
-    monkeypatch.setattr(module, "MOST_PER_ROW", 1)
-    assert [table.shape[1] for table in co_occurrence_embedding(orientations, 3)] == [0, 0, 0]
+    for most, widths in ((9, [0, 3, 0]), (1, [0, 0, 0])):
+        found = embedding(orientations, 3, most_per_row=most)
+        assert [table.shape[1] for table in found] == widths
 
 
 def test_directions_that_are_not_there_are_no_traits():
     """Everybody rated the same items: one direction says it all."""
     user, item = np.divmod(np.arange(100 * 60), 60)
     ratings = ordbm.Ratings(user, item, 1 + (user + item) % 5)
-    found = co_occurrence_embedding(machine_ratings(ratings, None), 3)
+    found = embedding(machine_ratings(ratings, None), 3)
     assert found.of_user.shape == (100, 1)
     np.testing.assert_allclose(np.abs(found.of_user), 0.1, rtol=1e-6)
 
@@ -141,9 +144,9 @@ def test_directions_that_are_not_there_are_no_traits():
 
 def test_only_the_sides_that_are_asked_for_have_them():
     orientations = machine_ratings(ratings_of_kinds(), None)
-    both = co_occurrence_embedding(orientations, 3)
+    both = embedding(orientations, 3)
     for sides in ((True, False), (False, True), (False, False)):
-        found = co_occurrence_embedding(orientations, 3, sides=sides)
+        found = embedding(orientations, 3, sides=sides)
         for number in range(2):
             own = both.of_columns(number)
             assert np.array_equal(found.of_columns(number), own if sides[number] else own[:, :0])
@@ -173,6 +176,7 @@ def test_couplings_are_drawn_to_what_their_traits_say(kind):
         momentum=0.0,
         block_rows=10**6,
         co_occurrence=2,
+        embedding=EASY,
         spread=0.5,
     )
     model = ordbm.OrdinalBM(
@@ -180,7 +184,7 @@ def test_couplings_are_drawn_to_what_their_traits_say(kind):
     )
     machine = model.fit(ratings).machines[0]
     orientations = model._fitted.ratings
-    priors = priors_of(machine, orientations, learner)
+    priors = priors_of(machine, orientations, learner.priors)
     assert priors.co_occurrence.of_columns(0).shape == (80, 2)
     assert priors.co_occurrence.of_columns(1).shape == (120, 2)
     for number, training in enumerate(Trainer(machine, orientations, learner).sides):
@@ -195,18 +199,19 @@ def test_couplings_are_drawn_to_what_their_traits_say(kind):
 def test_newcomers_are_expected_to_be_like_those_who_rated_the_same():
     """With a strong prior a newcomer with the ratings of a user has that user's couplings."""
     ratings = ratings_of_kinds()
-    learner = ordbm.PseudoLikelihood(coupling_precision=1e6, co_occurrence=3)
+    learner = ordbm.PseudoLikelihood(coupling_precision=1e6, co_occurrence=3, embedding=EASY)
     model = ordbm.OrdinalBM(**SMALL, learner=learner).fit(ratings)
     state = model._fitted
     rng = np.random.default_rng(4)
     coupling = state.machines[0].item_side.parameters.coupling
     coupling[:, :, :4] = rng.normal(size=(120, 5, 4))
-    co_occurrence = priors_of(state.machines[0], state.ratings, learner).co_occurrence.of_user
+    priors = priors_of(state.machines[0], state.ratings, learner.priors)
+    co_occurrence = priors.co_occurrence.of_user
     rows = state.ratings.by_user
     for user in (3, 50):
         part = slice(rows.start[user], rows.start[user + 1])
         given = {state.items.ids[item]: 3 for item in rows.column[part]}
-        (someone,) = state.fold_in(given, learner)
+        (someone,) = state.fold_in(given, learner.priors)
         own = someone.machine.item_side.parameters.coupling[0]
         expected = expected_couplings(coupling, co_occurrence)[user]
         np.testing.assert_allclose(own, expected, atol=2e-4)
@@ -230,7 +235,7 @@ def test_where_few_rated_what_is_known_of_the_others_helps():
     train = ordbm.Ratings(user[known], item[known], rating[known], scale=[1, 2, 3, 4, 5])
     errors = []
     for n in (0, 8):
-        learner = ordbm.PseudoLikelihood(co_occurrence=n)
+        learner = ordbm.PseudoLikelihood(co_occurrence=n, embedding=EASY)
         model = ordbm.OrdinalBM(hidden=8, members=2, presence=False, learner=learner).fit(train)
         found = model.predict(user[~known], item[~known])
         errors.append(np.sqrt(np.mean((found - rating[~known]) ** 2)))
@@ -246,17 +251,17 @@ def bits(model):
 def test_a_training_has_the_same_bits_on_any_threads_and_when_it_goes_on(tmp_path):
     ratings = ratings_of_kinds()
     whole, *others = (
-        bits(ordbm.OrdinalBM(**SMALL | {"threads": threads, "members": 2}).fit(ratings))
+        bits(ordbm.OrdinalBM(**SMALL | FOLLOWING | {"threads": threads, "members": 2}).fit(ratings))
         for threads in (1, 2, 3)
     )
     assert all(other == whole for other in others)
-    told = SMALL | {"members": 2}
+    told = SMALL | FOLLOWING | {"members": 2}
     ordbm.OrdinalBM(**told | {"epochs": 2}).fit(ratings, checkpoint=tmp_path)
     again = ordbm.OrdinalBM(**told).fit(ratings, checkpoint=tmp_path, resume=True)
     assert len(again.history) == 4
     assert bits(again) == whole
-    without = ordbm.OrdinalBM(**told, learner=ordbm.PseudoLikelihood(co_occurrence=0)).fit(ratings)
-    assert bits(without) != whole
+    without = ordbm.OrdinalBM(**told | {"learner": ordbm.PseudoLikelihood(co_occurrence=0)})
+    assert bits(without.fit(ratings)) != whole
 
 
 @pytest.mark.parametrize("settings", [
@@ -265,7 +270,7 @@ def test_a_training_has_the_same_bits_on_any_threads_and_when_it_goes_on(tmp_pat
 ])  # fmt: skip
 def test_machines_of_all_kinds_learn_and_meet_newcomers_with_them(settings):
     ratings = ratings_of_kinds()
-    model = ordbm.OrdinalBM(**SMALL | settings).fit(ratings)
+    model = ordbm.OrdinalBM(**SMALL | FOLLOWING | settings).fit(ratings)
     assert np.isfinite(model.predict(np.arange(20), np.arange(20))).all()
     listed = model.recommend(ratings={0: 5, 1: 2, 4: 4}, n=3, by="mean")
     assert len(listed) == 3

@@ -84,7 +84,7 @@ def test_joint_predictions_and_explanations_know_it_too(model):
     proba = model.predict_proba([0], ["new"])[0]
     joint = model.predict_joint(0, ["new"])
     levels = model.scale.values
-    np.testing.assert_allclose(joint.marginal(0, levels), proba, atol=1e-6)
+    np.testing.assert_allclose(joint.marginals(levels)[0], proba, atol=1e-6)
     told = model.explain(0, "new", threshold=3)
     assert told.final == pytest.approx(np.log(proba[2:].sum() / proba[:2].sum()), abs=1e-5)
     assert told.base + sum(part.effect for part in told.parts) == pytest.approx(told.final)

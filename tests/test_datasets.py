@@ -1,11 +1,20 @@
+import sys
+from functools import cache
 from importlib.resources import files
 
 import numpy as np
 import pytest
 
+from cli_runs import answer, fault, json_answer
 from ordbm import Ratings, RatingScale, load_dataset
-from ordbm.datasets import filter_items, load_genres, load_titles, read_ratings
+from ordbm.datasets import embedded, filter_items, load_genres, load_titles, read_ratings
 from ordbm.errors import SettingsError
+
+
+def without_data_package(monkeypatch):
+    """Make the package impossible to import, and forget what was read of it."""
+    monkeypatch.setitem(sys.modules, "ordbm_movielens_small", None)
+    monkeypatch.setattr(embedded, "_arrays", cache(embedded._arrays.__wrapped__))
 
 
 def test_embedded_ratings_are_all_there():
@@ -34,9 +43,31 @@ def test_embedded_ratings_are_those_of_the_archive(data_file):
 
 
 def test_terms_are_beside_the_embedded_ratings():
-    terms = (files("ordbm.datasets") / "movielens-small.txt").read_text()
-    assert "may redistribute the data set" in terms
-    assert (files("ordbm.datasets") / "movielens-small.npz").stat().st_size < 700_000
+    package = files("ordbm_movielens_small")
+    assert "may redistribute the data set" in (package / "movielens-small.txt").read_text()
+    assert (package / "movielens-small.npz").stat().st_size < 700_000
+
+
+@pytest.mark.parametrize("load", [load_dataset, load_titles, load_genres])
+def test_without_the_data_package_the_error_says_what_to_install(monkeypatch, load):
+    without_data_package(monkeypatch)
+    with pytest.raises(SettingsError, match=r'not installed: pip install "ordbm\[data\]"'):
+        load("movielens-small")
+
+
+@pytest.mark.parametrize(
+    "command", [("demo",), ("fit", "movielens-small", "-o", "none.ordbm", "--quiet")]
+)
+def test_without_the_data_package_commands_say_what_to_install(monkeypatch, command):
+    without_data_package(monkeypatch)
+    assert 'not installed: pip install "ordbm[data]"' in fault(*command)
+
+
+def test_data_list_says_whether_the_data_package_is_there(monkeypatch):
+    assert json_answer("data", "list")[0]["installed"] is True
+    without_data_package(monkeypatch)
+    assert json_answer("data", "list")[0]["installed"] is False
+    assert "ready to use" not in answer("data", "list")
 
 
 def test_unknown_names_are_refused():

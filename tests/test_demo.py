@@ -6,7 +6,7 @@ import pytest
 
 from cli_runs import answer, run
 from ordbm.cli import demo
-from ordbm.cli.scores import best_of
+from ordbm.cli.score_table import best_of
 from ordbm.datasets import load_titles
 from ordbm.model import settings
 
@@ -23,7 +23,7 @@ def test_ours_is_best_in_every_column(monkeypatch):
     )
     for name in scores[demo.OURS]:
         assert best_of(scores, name) == {demo.OURS}, name
-    assert len(told["recommended"]) == len(told["recommended_to_somebody_new"]) == demo.LISTED
+    assert len(told["recommended"]) == len(told["recommended_to_somebody_new"]) == demo.LIST_LENGTH
 
 
 def test_the_demo_in_words(monkeypatch):
@@ -39,7 +39,7 @@ def test_the_demo_in_words(monkeypatch):
     for name in (demo.OURS, "bias", "item-knn", "svd"):
         assert any(line.strip().startswith(name) for line in lines)
     shares = sum("█" in line or line.rstrip().endswith("%") for line in lines)
-    assert shares == 10 + 2 * demo.LISTED  # of levels, and of listed items
+    assert shares == 10 + 2 * demo.LIST_LENGTH  # of levels, and of listed items
     titles = set(load_titles("movielens-small").values())
-    assert sum(any(title in line for title in titles) for line in lines) >= 2 * demo.LISTED
+    assert sum(any(title in line for title in titles) for line in lines) >= 2 * demo.LIST_LENGTH
     assert run("demo", "-q").stderr == ""

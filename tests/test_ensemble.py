@@ -1,5 +1,6 @@
 """Several machines as one model: averages of what each says, learnt apart and kept together."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,18 +15,21 @@ from ordbm.data.standardiser import machine_ratings
 from ordbm.errors import CheckpointError, ModelFileError, SettingsError
 from ordbm.inference.distributions import LevelDistribution, NormalDistribution, mixture
 from ordbm.inference.fitted import FittedModel
-from ordbm.metrics.ratings import scores
+from ordbm.metrics.prediction import validation_scores
 from ordbm.model.features import features
 from ordbm.model.initialisation import member_seed
-from ordbm.model.learners import TIGHTENING, learner_of
+from ordbm.model.learners import learner_of
 from ordbm.model.machine import Machine, new_side
 from ordbm.model.neighbours import no_links
-from ordbm.model.settings import HIDDEN, MANY, MOST_MEMBERS, Settings
+from ordbm.model.rules import SizeRules
+from ordbm.model.settings import Settings
 from ordbm.persistence.container import read_container, write_container
+from ordbm.priors.counts import count_adaptive_precision
 from ordbm.training.alternation import Trainer
 from ordbm.training.ensemble import Ensemble
 from ordbm.training.side_pass import SideTraining
 
+HIDDEN = Settings().hidden_sizes
 TINY = {"hidden": (3, 2), "item_links": 4, "link_support": 2, "epochs": 4, "members": 3}
 GIVEN = {0: 5, 1: 1, 2: 4}
 N_USERS, N_ITEMS = 30, 20
@@ -199,7 +203,7 @@ def test_a_joint_prediction_is_the_mean_of_the_machines(ordinal):
     assert all(np.array_equal(found.values, one.values) for one in each)
     np.testing.assert_allclose(found.weight, np.mean([one.weight for one in each], 0), rtol=1e-9)
     for item in items:  # by itself each is what `predict_proba` says
-        marginal = ordinal.predict_joint(0, item).marginal(0, ordinal.scale.values)
+        marginal = ordinal.predict_joint(0, item).marginals(ordinal.scale.values)[0]
         np.testing.assert_allclose(marginal, ordinal.predict_proba(0, item)[0], rtol=1e-6)
 
 
@@ -314,7 +318,7 @@ def test_a_checkpoint_is_of_so_many_members(tmp_path):
     OrdinalBM(**TINY).fit(ratings, checkpoint=tmp_path)
     with pytest.raises(CheckpointError, match="members 3 then, 2 now"):
         OrdinalBM(**TINY | {"members": 2}).fit(ratings, checkpoint=tmp_path, resume=True)
-    said, unsaid = ({**TINY, "members": members} for members in (MOST_MEMBERS, None))
+    said, unsaid = ({**TINY, "members": members} for members in (SizeRules().most_members, None))
     OrdinalBM(**said).fit(ratings, checkpoint=tmp_path / "said")
     longer = {**unsaid, "epochs": 5}
     model = OrdinalBM(**longer).fit(ratings, checkpoint=tmp_path / "said", resume=True)
@@ -328,7 +332,7 @@ def test_a_gaussian_machine_with_many_hidden_units_does_not_blow_up(hidden):
     model = OrdinalBM(hidden=hidden, members=1, epochs=20).fit(train)
     users = [test.users[user] for user in test.user_codes]
     items = [test.items[item] for item in test.item_codes]
-    found = scores(model.distribution(users, items, "mean_field"), test)
+    found = validation_scores(model.distribution(users, items, "mean_field"), test)
     alone = -norm(train.values.mean(), train.values.std()).logpdf(test.values).mean()
     assert found["log_loss"] < alone
     assert found["rmse"] < test.values.std()
@@ -347,8 +351,8 @@ def test_what_is_not_said_follows_the_number_of_ratings():
 
     twice = (2 * HIDDEN[0], 2 * HIDDEN[1])
     assert resolved(0) == (HIDDEN, 8)
-    assert resolved(MANY - 1) == (HIDDEN, 8)
-    assert resolved(MANY) == (twice, 8)
+    assert resolved(SizeRules().many_ratings - 1) == (HIDDEN, 8)
+    assert resolved(SizeRules().many_ratings) == (twice, 8)
     assert resolved(2_000_000) == (twice, 8)
     assert resolved(2_000_001) == (twice, 7)
     assert resolved(10_000_000) == (twice, 1)
@@ -371,12 +375,13 @@ def test_what_is_not_said_follows_the_number_of_ratings():
 
 def test_models_have_what_follows_the_number_of_ratings(monkeypatch, tmp_path):
     ratings = simulated(40)
-    monkeypatch.setattr("ordbm.model.settings.MANY", len(ratings))
-    model = OrdinalBM(epochs=0, item_links=0, sides="user").fit(ratings)
+    rules = SizeRules(many_ratings=len(ratings))
+    model = OrdinalBM(epochs=0, item_links=0, sides="user", size_rules=rules).fit(ratings)
     assert [len(model.machines), model.user_factors().shape[1]] == [8, 8 * 50]
     assert repr(model).endswith("hidden=(50, 200), item_links=0, user_links=0; fitted, 8 machines)")
     model.save(tmp_path / "a")
-    monkeypatch.undo()  # a later version may have other defaults: the file knows what it holds
+    # A later version may have other rules: the file knows what it holds.
+    monkeypatch.setattr(Settings, "resolved", None)
     loaded = ordbm.load(tmp_path / "a")
     np.testing.assert_array_equal(loaded.user_factors(), model.user_factors())
     assert loaded.get_params() == model.get_params()
@@ -395,20 +400,21 @@ def test_couplings_are_tightened_by_what_columns_lack():
     learner = PseudoLikelihood(coupling_precision=3.0, ratings_per_unit=0.5)
 
     def factor(*counts):
-        return learner.count_adaptive_precision(np.array(counts), 40) / 3.0
+        return count_adaptive_precision(learner.priors, np.array(counts), 40) / 3.0
 
     assert factor(20, 20, 20) == 1.0
     assert factor(500, 20) == 1.0
-    assert factor(10, 10) == pytest.approx(1 + TIGHTENING / 3)
-    assert factor(16) == pytest.approx(1 + TIGHTENING / 12)
-    assert factor(5) == pytest.approx(1 + TIGHTENING)
+    assert factor(10, 10) == pytest.approx(1 + learner.tightening / 3)
+    assert factor(16) == pytest.approx(1 + learner.tightening / 12)
+    assert factor(5) == pytest.approx(1 + learner.tightening)
     assert factor(0, 0, 16) == factor(16)  # columns without ratings do not count
     assert factor() == factor(0) == factor(1) == factor(5)  # as tight as it gets
     by_count = [factor(n, n, 2 * n) for n in range(1, 40)]
     assert by_count == sorted(by_count, reverse=True)
-    assert factor(2, 18) == pytest.approx(1 + TIGHTENING * (20 / 164**0.5 - 1) / 3)
-    assert PseudoLikelihood(ratings_per_unit=0).count_adaptive_precision(np.array([1]), 40) == 8.0
-    assert learner.count_adaptive_precision(np.array([10]), 20) == 3.0
+    assert factor(2, 18) == pytest.approx(1 + learner.tightening * (20 / 164**0.5 - 1) / 3)
+    enough = PseudoLikelihood(ratings_per_unit=0).priors
+    assert count_adaptive_precision(enough, np.array([1]), 40) == 8.0
+    assert count_adaptive_precision(learner.priors, np.array([10]), 20) == 3.0
 
 
 @pytest.mark.parametrize("sides", ["user", "item"])
@@ -418,8 +424,8 @@ def test_learning_and_newcomers_hold_couplings_that_tight(sides):
     if sides == "item":
         by_row, by_column = by_column, by_row
     sparse = PseudoLikelihood(ratings_per_unit=10.0)
-    precision = sparse.count_adaptive_precision(
-        np.diff(by_column.start), TINY["hidden"][sides == "item"]
+    precision = count_adaptive_precision(
+        sparse.priors, np.diff(by_column.start), TINY["hidden"][sides == "item"]
     )
     assert precision > 2 * sparse.coupling_precision
     same = PseudoLikelihood(ratings_per_unit=0.0, coupling_precision=precision)
@@ -433,7 +439,7 @@ def test_learning_and_newcomers_hold_couplings_that_tight(sides):
     assert found != other
     if sides == "item":  # where a newcomer's own couplings are fitted
         machine = models[0]._fitted
-        asked = [machine.fold_in(GIVEN, learner)[0] for learner in (sparse, same, loose)]
+        asked = [machine.fold_in(GIVEN, learner.priors)[0] for learner in (sparse, same, loose)]
         own = [one.machine.item_side.parameters.coupling.tolist() for one in asked]
         assert own[0] == own[1]
         assert own[0] != own[2]
@@ -450,7 +456,7 @@ def on_few_levels(n_levels):
 
 
 @pytest.mark.parametrize("n_levels", [2, 3, 4])
-def test_priors_are_tighter_and_steps_shorter_on_few_levels(n_levels, monkeypatch):
+def test_priors_are_tighter_and_steps_shorter_on_few_levels(n_levels):
     ratings, told = on_few_levels(n_levels), TINY | {"members": 2}
     plain = PseudoLikelihood()
     model = OrdinalBM(**told).fit(ratings)
@@ -464,11 +470,9 @@ def test_priors_are_tighter_and_steps_shorter_on_few_levels(n_levels, monkeypatc
     assert expected.coupling_precision / plain.coupling_precision == 6 - n_levels
     assert expected.bias_precision / plain.bias_precision == 6 - n_levels
     assert expected.rate < plain.rate
-    with monkeypatch.context() as patched:
-        patched.setattr("ordbm.model.learners.ENOUGH_LEVELS", 1)
-        same = OrdinalBM(**told, learner=expected).fit(ratings)
-        other = OrdinalBM(**told).fit(ratings)
-        answers = [asked(same), asked(other)]
+    same = OrdinalBM(**told, learner=replace(expected, enough_levels=1)).fit(ratings)
+    other = OrdinalBM(**told, learner=PseudoLikelihood(enough_levels=1)).fit(ratings)
+    answers = [asked(same), asked(other)]
     assert [bits(one) for one in model.machines] == [bits(one) for one in same.machines]
     assert bits(model.machines[0]) != bits(other.machines[0])
     assert asked(model) == answers[0] != answers[1]

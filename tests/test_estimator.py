@@ -12,7 +12,7 @@ import referee
 from ordbm import OrdinalBM, Ratings, RatingScale
 from ordbm.datasets import filter_items
 from ordbm.errors import NotFittedError, RatingsError, SettingsError
-from ordbm.metrics.ratings import scores
+from ordbm.metrics.prediction import validation_scores
 from ordbm.model.learners import ContrastiveDivergence, PseudoLikelihood
 
 TINY = {"hidden": 3, "members": 2, "item_links": 4, "epochs": 2}
@@ -318,7 +318,7 @@ def test_continuous_ratings_are_learnt():
     model = OrdinalBM(hidden=3, item_links=0, epochs=10, members=2).fit(train)
     users = [test.users[u] for u in test.user_codes]
     items = [test.items[i] for i in test.item_codes]
-    error = scores(model.distribution(users, items), test)["rmse"]
+    error = validation_scores(model.distribution(users, items), test)["rmse"]
     assert error < 0.5 * test.values.std()
 
 
@@ -418,7 +418,7 @@ def test_the_best_epoch_is_restored(parts):
         [validation.users[u] for u in validation.user_codes],
         [validation.items[i] for i in validation.item_codes],
     )
-    found = scores(model.distribution(*pairs), validation)
+    found = validation_scores(model.distribution(*pairs), validation)
     assert found == pytest.approx(model.history[best].validation, rel=1e-9)
     shorter = OrdinalBM(epochs=best + 1, **settings).fit(train)
     assert machine_bits(shorter) == machine_bits(model)
@@ -586,7 +586,7 @@ def test_joint_prediction_in_ratings():
     single = model.predict_joint(0, 1)
     np.testing.assert_allclose(single.mean(), model.predict(0, 1), rtol=1e-5)
     np.testing.assert_allclose(
-        single.marginal(0, ratings.scale.values), model.predict_proba(0, 1)[0], rtol=1e-4
+        single.marginals(ratings.scale.values)[0], model.predict_proba(0, 1)[0], rtol=1e-4
     )
 
 
@@ -752,7 +752,7 @@ def test_real_ratings_are_predicted_better_than_by_item_averages():
     model = OrdinalBM(hidden=10, item_links=20, epochs=10, members=2).fit(train)
     users = [test.users[u] for u in test.user_codes]
     items = [test.items[i] for i in test.item_codes]
-    found = scores(model.distribution(users, items), test)
+    found = validation_scores(model.distribution(users, items), test)
     counts = np.zeros((ratings.n_items, 10))
     np.add.at(counts, (train.item_codes, train.levels), 1.0)
     share = counts.sum(axis=0) / counts.sum()

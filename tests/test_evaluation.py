@@ -11,9 +11,9 @@ import pytest
 import ordbm
 from ordbm.data.scale import ContinuousScale, RatingScale
 from ordbm.errors import NotFittedError, OrdbmError, RatingsError
-from ordbm.evaluation import compare, lists, ratings, train_and_test
+from ordbm.evaluation import compare, list_hits, rating_losses, train_and_test
 from ordbm.inference.distributions import LevelDistribution, NormalDistribution
-from ordbm.recommend.scores import least_relevant
+from ordbm.recommend.criteria import least_relevant
 
 SCALE = RatingScale([1, 2, 3, 4, 5])
 
@@ -384,8 +384,8 @@ def test_test_ratings_may_have_found_a_narrower_scale(fitted, held_out):
 
 
 def test_parts_of_the_ratings_give_the_whole(fitted, held_out, evaluation, monkeypatch):
-    monkeypatch.setattr(ratings, "CELLS_AT_ONCE", 35)
-    monkeypatch.setattr(lists, "USERS_AT_ONCE", 7)
+    monkeypatch.setattr(rating_losses, "_CELLS_AT_ONCE", 35)
+    monkeypatch.setattr(list_hits, "_USERS_AT_ONCE", 7)
     found = ordbm.evaluate(fitted, held_out[1], lists=(3, 8), by="mean", bootstrap=200)
     assert found.scores == pytest.approx(evaluation.scores)
     assert found.unranked == evaluation.unranked

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from hashlib import sha256
 from html.parser import HTMLParser
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,22 +21,23 @@ import ordbm
 from cli_runs import HANGS, answer, fault, json_answer, started
 from ordbm.cli.reproduce import EXPERIMENTS
 from ordbm.errors import ModelFileError, SettingsError
-from ordbm.experiments import NAMES, Session, experiment_of
-from ordbm.experiments.claims import Estimate, checked, estimate, interval
+from ordbm.experiments import EXPERIMENT_NAMES, Session, experiment_of
+from ordbm.experiments.claims import Estimate, check_claims, estimate, mean_interval
 from ordbm.experiments.costs import seconds_of
-from ordbm.experiments.data import Split, of_sampled_users
-from ordbm.experiments.lists import (
+from ordbm.experiments.effect_sizes import advantages_by_epoch, effect_sizes
+from ordbm.experiments.experiment_data import Split, sample_of_users
+from ordbm.experiments.measure import Measure, settings_of_run
+from ordbm.experiments.open_models import OpenMachine, OpenSVD
+from ordbm.experiments.peak_memory import peak_bytes
+from ordbm.experiments.ranking_protocol import (
     list_hits,
     list_scores,
     neighbour_counts,
     popularity_score,
     presence_scores,
 )
-from ordbm.experiments.measure import Measure
-from ordbm.experiments.memory import peak_bytes
-from ordbm.experiments.models import OpenMachine, OpenSVD
-from ordbm.experiments.report import chosen, write_report
-from ordbm.experiments.results import append_row, rows_of
+from ordbm.experiments.reproduction_report import latest_rows, write_reproduction_report
+from ordbm.experiments.result_rows import append_row, rows_of
 from ordbm.inference.catalogue import Catalogue
 from ordbm.recommend.candidates import similar_rows
 
@@ -75,7 +78,7 @@ def results(data, tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
     came = {
         name: list(Session(smaller(name), data, folder, seeds=2, command=f"make {name}").rows())
-        for name in NAMES
+        for name in EXPERIMENT_NAMES
     }
     return SimpleNamespace(folder=folder, came=came)
 
@@ -93,7 +96,7 @@ def test_table_1_has_27_cells_and_the_papers_figures():
 
 
 def test_machines_are_what_their_names_say():
-    for name in NAMES:
+    for name in EXPERIMENT_NAMES:
         for run in experiment_of(name).runs(seeds=1):
             if run.model != "machine":
                 continue
@@ -107,7 +110,7 @@ def test_machines_are_what_their_names_say():
 
 
 def test_every_claim_names_machines_of_its_experiment():
-    for name in NAMES:
+    for name in EXPERIMENT_NAMES:
         experiment = experiment_of(name)
         for claim in experiment.claims:
             assert {claim.better, claim.worse} <= set(experiment.machines)
@@ -123,13 +126,13 @@ def test_the_papers_own_figures_bear_out_its_claims():
         for name, values in table.reported.items()
         for size, mae in zip(table.hidden, values, strict=True)
     ]
-    found = checked(table, rows)
+    found = check_claims(table, rows)
     assert len(found) == 3 * sum(claim.of_the_paper for claim in table.claims)
     assert {one.verdict for one in found} == {"one seed: holds"}
 
 
 def test_the_command_line_knows_the_experiments():
-    assert tuple(EXPERIMENTS) == NAMES
+    assert tuple(EXPERIMENTS) == EXPERIMENT_NAMES
     with pytest.raises(SettingsError, match=r"figure9.*table1"):
         experiment_of("figure9")
 
@@ -188,7 +191,7 @@ def test_test_ratings_have_no_say_in_the_training(ratings, learner):
     )
     assert run.validation > 0
     found = [
-        Measure(Split(train, part), None, (), each_epoch=True, threads=None).found(run, [])
+        Measure(Split(train, part), None, (), each_epoch=True, threads=None).outcome(run, [])
         for part in (test, flipped)
     ]
     learnt = [[(one["objective"], one["validation"]) for one in each["epochs"]] for each in found]
@@ -201,7 +204,7 @@ def test_test_ratings_have_no_say_in_the_training(ratings, learner):
 
 
 def test_a_sample_has_all_ratings_of_its_users_and_no_others(ratings):
-    part = of_sampled_users(ratings, 10)
+    part = sample_of_users(ratings, 10)
     assert part.n_users == 10
     assert part.n_items == ratings.n_items
 
@@ -210,7 +213,7 @@ def test_a_sample_has_all_ratings_of_its_users_and_no_others(ratings):
         return set(zip(users, of.item_codes.tolist(), of.values.tolist(), strict=True))
 
     assert triples(part) == {one for one in triples(ratings) if one[0] in part.users}
-    assert len(of_sampled_users(ratings, 1000)) == len(ratings)
+    assert len(sample_of_users(ratings, 1000)) == len(ratings)
 
 
 def test_candidates_are_what_similar_users_rated(ratings):
@@ -351,7 +354,7 @@ def test_lists_do_not_get_worse_with_length(results):
 def test_only_our_learner_of_figure_5_learns_which_items_get_rated(results):
     learning = {
         (name, run.machine, run.learner)
-        for name in NAMES
+        for name in EXPERIMENT_NAMES
         for run in experiment_of(name).runs(seeds=1)
         if run.settings.get("presence")
     }
@@ -405,7 +408,7 @@ def test_half_a_training_is_no_result(data, tmp_path):
 
 PEAKS = """
 import numpy as np
-from ordbm.experiments.memory import forget_peak, peak_bytes
+from ordbm.experiments.peak_memory import forget_peak, peak_bytes
 
 before = peak_bytes()
 block = np.ones(200_000_000, np.uint8)
@@ -433,8 +436,8 @@ def test_the_largest_memory_is_that_since_the_last_run():
 def test_an_interval_is_students():
     found = estimate([1.0, 2.0, 3.0])
     assert found == Estimate(2.0, pytest.approx(1 / np.sqrt(3)), 3)
-    assert interval(found) == pytest.approx((2 - 2.4841, 2 + 2.4841), abs=1e-4)
-    assert interval(estimate([1.0])) is None
+    assert mean_interval(found) == pytest.approx((2 - 2.4841, 2 + 2.4841), abs=1e-4)
+    assert mean_interval(estimate([1.0])) is None
 
 
 @pytest.mark.parametrize(
@@ -455,7 +458,7 @@ def test_a_claim_is_judged_by_the_interval_of_differences(worse, verdict):
         for machine, values in (("ORD-USER-ITEM", better), ("CAT-USER-ITEM", worse))
         for seed, mae in enumerate(values)
     ]
-    (found,) = checked(experiment, rows)
+    (found,) = check_claims(experiment, rows)
     assert found.verdict == verdict
     assert found.advantage.n == len(worse)
 
@@ -471,11 +474,113 @@ def test_svd_is_decoded_as_the_machine_beside_it():
     ]  # fmt: skip
     found = {
         (one.learner, one.claim.of_the_paper): one.advantage.mean
-        for one in checked(experiment, rows)
+        for one in check_claims(experiment, rows)
     }
     assert found == pytest.approx(
         {("paper", True): 0.09, ("ours", True): 0.05, ("paper", False): 0.06, ("ours", False): 0.06}
     )
+
+
+# -- effect sizes --------------------------------------------------------------------------------
+
+
+def as_reported(table, learner="paper", share=1.0):
+    """Rows of machines whose advantages over the worst are a share of those in the paper."""
+    worst = max(max(values) for values in table.reported.values())
+    return [
+        {"machine": name, "learner": learner, "hidden": size, "seed": 0,
+         "scores": {"mae": worst - share * (worst - mae)}}
+        for name, values in table.reported.items()
+        for size, mae in zip(table.hidden, values, strict=True)
+    ]  # fmt: skip
+
+
+def test_an_effect_size_is_the_papers_difference_beside_ours():
+    table = experiment_of("table1")
+    rows = as_reported(table) + as_reported(table, "ours", share=0.25)
+    found = effect_sizes(table, check_claims(table, rows))
+    assert len(found) == sum(claim.of_the_paper for claim in table.claims)
+    ordinal = next(one for one in found if one.claim.text == "ordinal beats categorical")
+    assert ordinal.reported == pytest.approx((0.059, 0.030, 0.033))
+    links = next(one for one in found if one.claim.text == "links help, ordinal")
+    assert links.reported == pytest.approx((0.047, 0.027, 0.007))
+    for one in found:
+        assert one.measured["paper"] == pytest.approx(one.reported)
+        assert one.kept("paper") == pytest.approx(1.0)
+        assert one.kept("ours") == pytest.approx(0.25)
+
+
+def test_effect_sizes_of_what_was_not_run_are_left_open():
+    table = experiment_of("table1")
+    rows = [row for row in as_reported(table) if row["hidden"] == 20]
+    for one in effect_sizes(table, check_claims(table, rows)):
+        assert one.measured["paper"] == (None, pytest.approx(one.reported[1]), None)
+        assert one.kept("paper") == pytest.approx(1.0)
+        assert one.kept("ours") is None
+
+
+def test_advantages_by_epoch_are_those_of_both_machines_still_learning():
+    def row(machine, curve):
+        epochs = [{"validation": {"mae": mae}} for mae in curve]
+        return {"machine": machine, "learner": "paper", "hidden": 20, "seed": 0, "epochs": epochs}
+
+    table = experiment_of("table1")
+    rows = [row("CAT-USER", [0.8, 0.75, 0.7]), row("ORD-USER", [0.7, 0.69])]
+    (found,) = advantages_by_epoch(table, rows)
+    assert found.claim.text == "ordinal beats categorical"
+    assert found.by_epoch == {
+        1: (None, pytest.approx(0.10), None),
+        2: (None, pytest.approx(0.06), None),
+    }
+
+
+def test_the_report_says_how_large_the_effects_are(pages, results):
+    (line,) = re.findall(r"^\| links help, ordinal \|(.*)\|$", pages[".md"], re.MULTILINE)[:1]
+    reported, by_paper, *_ = (cell.strip() for cell in line.split("|"))
+    assert reported == "0.047"
+
+    def mean(machine):
+        return np.mean(
+            [
+                row["scores"]["mae"]
+                for row in results.came["table1"]
+                if (row["machine"], row["learner"]) == (machine, "paper")
+            ]
+        )
+
+    assert by_paper == f"{mean('ORD-USER') - mean('ORD-USER-CORR'):.3f}"
+
+
+# -- stored results ------------------------------------------------------------------------------
+
+STORED = Path(__file__).parents[1] / "docs" / "results" / "full"
+
+
+@pytest.mark.parametrize("name", EXPERIMENT_NAMES)
+def test_stored_results_of_the_papers_learner_are_known(name):
+    """A setting that is renamed or added must not make them strangers: see `measure`."""
+    runs = {
+        (run.machine, run.learner, run.hidden, run.seed): run for run in experiment_of(name).runs()
+    }
+    rows = rows_of(STORED / f"{name}.jsonl")
+    assert rows
+    for row in rows:
+        if row["learner"] != "ours":  # whose defaults move on
+            run = runs[row["machine"], row["learner"], row["hidden"], row["seed"]]
+            assert row["settings"] == settings_of_run(run)
+
+
+@pytest.mark.parametrize("name", EXPERIMENT_NAMES)
+def test_stored_results_are_named_by_what_determines_them(name):
+    own = ("experiment", "quick", "machine", "learner", "hidden", "seed", "settings", "decode",
+           "validation", "lengths", "version")  # fmt: skip
+    for row in rows_of(STORED / f"{name}.jsonl"):
+        identity = {field: row[field] for field in own}
+        data = ("set", "sha256", "min_item_ratings", "sampled_users")
+        identity["data"] = {field: row["data"][field] for field in data}
+        identity["split"] = {field: row["split"][field] for field in ("test_fraction", "seed")}
+        text = json.dumps(identity, sort_keys=True)
+        assert row["run"] == sha256(text.encode()).hexdigest()[:16]
 
 
 # -- the report ----------------------------------------------------------------------------------
@@ -500,11 +605,13 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def pages(results):
-    experiment_small = {name: smaller(name) for name in NAMES}
+    experiment_small = {name: smaller(name) for name in EXPERIMENT_NAMES}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ordbm.experiments.report.experiment_of", experiment_small.get)
-        patch.setattr("ordbm.experiments.report._as_run", lambda experiment, _: experiment)
-        paths = write_report(results.folder)
+        patch.setattr("ordbm.experiments.reproduction_report.experiment_of", experiment_small.get)
+        patch.setattr(
+            "ordbm.experiments.reproduction_report._as_run", lambda experiment, _: experiment
+        )
+        paths = write_reproduction_report(results.folder)
     return {path.suffix: path.read_text(encoding="utf-8") for path in paths}
 
 
@@ -537,7 +644,7 @@ def test_the_report_has_our_figures_beside_the_papers(pages, results):
 def test_the_report_says_what_it_is_made_of(pages):
     for text in pages.values():
         assert text.count("Quick mode") >= 4
-        for name in NAMES:
+        for name in EXPERIMENT_NAMES:
             assert experiment_of(name).title in text
             assert f"make {name}" in text
         for word in ("SHA-256", "undecided", "the full machine beats SVD", ordbm.__version__):
@@ -549,22 +656,22 @@ def test_full_runs_and_the_last_of_them_count():
         return {"machine": "a", "learner": "b", "hidden": 1, "seed": 0, "quick": False, **told}
 
     rows = [row(n=1), row(n=2, quick=True), row(n=3, seed=1), row(n=4)]
-    assert sorted(one["n"] for one in chosen(rows)) == [3, 4]
-    assert [one["n"] for one in chosen([row(n=5, quick=True)])] == [5]
+    assert sorted(one["n"] for one in latest_rows(rows)) == [3, 4]
+    assert [one["n"] for one in latest_rows([row(n=5, quick=True)])] == [5]
 
 
 def test_a_report_needs_rows_of_its_experiments(tmp_path, results):
     with pytest.raises(SettingsError, match="has no results yet"):
-        write_report(tmp_path)
+        write_reproduction_report(tmp_path)
     append_row(tmp_path / "figure3.jsonl", {**results.came["figure3"][0], "machine": "NOBODY"})
     with pytest.raises(ModelFileError, match="NOBODY"):
-        write_report(tmp_path)
+        write_reproduction_report(tmp_path)
 
 
 def test_a_report_of_a_part_of_the_runs(tmp_path, results):
-    for name in NAMES:
+    for name in EXPERIMENT_NAMES:
         append_row(tmp_path / f"{name}.jsonl", results.came[name][0])
-    html, markdown = write_report(tmp_path)
+    html, markdown = write_reproduction_report(tmp_path)
     assert experiment_of("table1").title in markdown.read_text(encoding="utf-8")
     assert html.exists()
 
@@ -578,7 +685,7 @@ def test_rows_without_the_newer_orders_are_still_read(tmp_path, results):
     rows = [{**whole[0], "lists": older, "scores": scores}]
 
     def report():
-        return write_report(tmp_path)[1].read_text(encoding="utf-8")
+        return write_reproduction_report(tmp_path)[1].read_text(encoding="utf-8")
 
     append_row(tmp_path / "figure5.jsonl", rows[0])
     assert "by mean" in report()
@@ -702,4 +809,4 @@ def test_the_papers_data_are_known_by_their_counts(data_file, tmp_path, name):
     experiment = experiment_of(name)
     source = Session(experiment, data_file(experiment.data.file), tmp_path).source
     assert source.is_the_papers
-    assert json.loads(json.dumps(source.described()))["ratings"] == experiment.data.ratings
+    assert json.loads(json.dumps(source.description()))["ratings"] == experiment.data.ratings

@@ -67,16 +67,16 @@ def test_standard_units() -> None:
     users, items = np.divmod(np.arange(60 * 40), 40)
     effect = rng.normal(0, 1, 60)[users] + rng.normal(0, 1, 40)[items]
     ratings = Ratings(users, items, effect + rng.normal(0, 0.5, len(users)), scale="continuous")
-    whole = machine_ratings(ratings, standardiser_of(ratings, residual=False)).by_user.value
+    whole = machine_ratings(ratings, standardiser_of(ratings)).by_user.value
     np.testing.assert_allclose([whole.mean(), whole.std()], [0, 1], atol=1e-5)
-    assert standardiser_of(ratings, residual=True).deviation == pytest.approx(0.5, rel=0.15)
+    assert standardiser_of(ratings, 10.0).deviation == pytest.approx(0.5, rel=0.15)
     constant = Ratings(["a", "b"], ["x", "x"], [3.0, 3.0], scale="continuous")
-    assert standardiser_of(constant, residual=True).deviation == 1.0
+    assert standardiser_of(constant, 10.0).deviation == 1.0
 
 
 def test_gaussian_encoding_keeps_both_orientations_alike() -> None:
     ratings = Ratings([1, 1, 2, 3], ["a", "b", "a", "b"], [1, 5, 3, 4], scale=[1, 2, 3, 4, 5])
-    by_user, by_item = machine_ratings(ratings, standardiser_of(ratings, residual=False))
+    by_user, by_item = machine_ratings(ratings, standardiser_of(ratings))
     np.testing.assert_array_equal(by_item.value, by_user.value[by_item.in_transpose])
     assert not by_user.level.any()
     discrete = machine_ratings(ratings, None)

@@ -9,7 +9,7 @@ from scipy.stats import pearsonr
 import ordbm
 import referee
 from ordbm.datasets import filter_items
-from ordbm.errors import RatingsError
+from ordbm.errors import LeftOutWarning, RatingsError
 from ordbm.inference.conditioned import ConditionedMachine, softmax
 from ordbm.inference.fold_in import fold_in_machine
 from ordbm.priors.fold_in_priors import CouplingPrior
@@ -248,3 +248,22 @@ def test_what_a_newcomer_cannot_say_on_a_continuous_scale(rating, message):
     assert len(model.recommend(ratings={1: 0.5, 2: -1.25}, n=3)) == 3
     with pytest.raises(RatingsError, match=message):
         model.recommend(ratings={1: 0.5, 2: rating})
+
+
+@pytest.mark.parametrize("sides", ["user", "joint"])
+def test_items_nobody_has_rated_are_no_evidence(ratings, sides):
+    """Their parameters are as they were drawn; they moved hidden units at random."""
+    unrated = [ratings.items[code] for code in (3, 5)]
+    rest = ratings.select(~np.isin(ratings.item_codes, (3, 5)))
+    model = ordbm.OrdinalBM(sides=sides, hidden=5, members=1, epochs=1).fit(rest)
+    given = {260: 5.0, 1196: 2.0}
+    more = {unrated[0]: 0.5, **given, unrated[1]: 5.0}
+    with pytest.warns(LeftOutWarning, match="nobody has rated item .* in this model: left out"):
+        listed = model.recommend(ratings=more, n=10_000)
+    assert listed == model.recommend(ratings=given, n=10_000)
+    assert not {line.item for line in listed} & set(more)
+    with pytest.warns(LeftOutWarning):
+        found = model.explain(item=listed[0].item, ratings=more)
+    assert found.parts == model.explain(item=listed[0].item, ratings=given).parts
+    with pytest.raises(RatingsError, match="item 'Solaris' is not in this model"):
+        model.recommend(ratings={**more, "Solaris": 5})

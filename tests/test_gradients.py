@@ -11,9 +11,10 @@ import pytest
 from scipy.special import expit
 
 import referee
-from ordbm.model.learners import TIGHTENING, PseudoLikelihood
+from ordbm.model.learners import PseudoLikelihood
+from ordbm.model.rules import EmbeddingRules
 from ordbm.priors.co_occurrence import co_occurrence_embedding
-from ordbm.priors.resolved import Priors
+from ordbm.priors.resolved import ResolvedPriors
 from ordbm.priors.response_styles import BiasPrior
 from ordbm.training.alternation import Trainer
 
@@ -55,7 +56,9 @@ def present(machine):
 def after_pass(case, number, learner, other_scores=None):
     """(machine, objective, training) after one pass over side `number` alone."""
     machine = referee.copied(case.machine)
-    priors = Priors(user_prior(machine), co_occurrence_embedding(case.ratings, 0))
+    priors = ResolvedPriors(
+        user_prior(machine), co_occurrence_embedding(case.ratings, 0, EmbeddingRules())
+    )
     trainer = Trainer(machine, case.ratings, learner, priors=priors)
     numbers = present(machine)
     training = trainer.sides[numbers.index(number)]
@@ -323,7 +326,7 @@ def test_steps_know_counts_priors_and_momentum(ratings_per_unit):
     full = ratings_per_unit * machine.user_side.n_hidden
     assert count.all()
     assert not full or typical < full < 4 * typical
-    tau = 3.0 * (1 + TIGHTENING * (full / typical - 1) / 3) if full else 3.0
+    tau = 3.0 * (1 + PseudoLikelihood().tightening * (full / typical - 1) / 3) if full else 3.0
     scale = {  # tau + kappa c, and tau
         "coupling": (tau + 0.5 * count[:, None, None], tau),
         "rating_bias": (2.0 + 0.25 * count[:, None], 2.0),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ordbm.data.columns import EncodedColumn
 from ordbm.data.ids import IdMap
 from ordbm.errors import RatingsError
 
@@ -37,6 +38,25 @@ def test_codes_are_ranks_by_first_appearance_for_any_hashable_ids(ids):
     assert (found.ids, codes.tolist()) == codes_by_the_book(ids)
     assert codes.dtype == np.int32
     assert found.codes(ids).tolist() == codes.tolist()
+
+
+@given(st.lists(any_id, min_size=1, max_size=6), st.lists(st.integers(0, 5), max_size=20))
+def test_an_encoded_column_gives_what_its_values_give(distinct, places):
+    """Whatever the order of the dictionary, with values twice in it or never used."""
+    codes = np.array(places, np.int32) % len(distinct)
+    column = EncodedColumn(distinct, codes)
+    values = [distinct[code] for code in codes]
+    assert column.values.tolist() == values
+    assert [column[row] for row in range(len(column))] == values
+    found, found_codes = IdMap.of(column)
+    expected, expected_codes = IdMap.of(values)
+    assert (found, found_codes.tolist()) == (expected, expected_codes.tolist())
+    assert found_codes.dtype == np.int32
+
+
+def test_a_missing_id_of_an_encoded_column_is_refused():
+    with pytest.raises(RatingsError, match="users must not be missing"):
+        IdMap.of(EncodedColumn(["a", None], np.array([0, 1, 0], np.int32)), "users")
 
 
 @given(

@@ -264,8 +264,44 @@ def test_questions_to_a_joint_distribution():
     np.testing.assert_allclose(joint.mean(), [1.5, 1.9])
     np.testing.assert_allclose(joint.covariance(), [[0.25, 0.05], [0.05, 0.09]])
     assert joint.most_likely().tolist() == [2, 2]
-    np.testing.assert_allclose(joint.marginal(0, np.array([1.0, 2, 3])), [0.5, 0.5, 0])
+    np.testing.assert_allclose(joint.marginals(np.array([1.0, 2, 3]))[0], [0.5, 0.5, 0])
     assert joint.probability((joint.values >= 2).all(axis=1)) == pytest.approx(0.5)
+
+
+def joint_of(case, pairs):
+    return JointDistribution(*asked(case, pairs))
+
+
+def single_predictions(case, pairs):
+    users, items = np.array(pairs, np.int32).T
+    return softmax(ConditionedMachine(case.machine, case.ratings, 1).pair_scores(users, items))
+
+
+@pytest.mark.parametrize("kind", ["ordinal", "categorical"])
+def test_marginals_are_those_with_all_asked_pairs_in_the_model(kind):
+    """One unseen node more changes the others' marginals, so they are no single predictions."""
+    case = referee.case(kind, "joint", "none")
+    pairs = QUESTIONS["user"]
+    found = joint_of(case, pairs).marginals(np.arange(3.0))
+    whole = joint_by_energy(case.machine, case.table, pairs).reshape(3, 3, 3)
+    expected = [whole.sum(axis=others) for others in ((1, 2), (0, 2), (0, 1))]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    for pair, marginal in zip(pairs, found, strict=True):
+        alone = joint_of(case, [pair]).marginals(np.arange(3.0))[0]
+        np.testing.assert_allclose(alone, single_predictions(case, [pair])[0], atol=1e-9)
+        assert np.abs(alone - marginal).max() > 1e-3
+
+
+def test_ratings_that_share_neither_user_nor_item_are_independent():
+    """Then, and only then, the joint is the product of the single predictions."""
+    case = referee.case("ordinal", "joint", "none")
+    pairs = [(0, 0), (1, 1), (2, 3)]
+    joint = joint_of(case, pairs)
+    marginals = joint.marginals(np.arange(3.0))
+    np.testing.assert_allclose(marginals, single_predictions(case, pairs), atol=1e-9)
+    level = joint.values.astype(int)
+    product_of = marginals[np.arange(3), level].prod(axis=1)
+    np.testing.assert_allclose(joint.weight, product_of, atol=1e-9)
 
 
 # Gaussian machines on a scale of levels
@@ -286,7 +322,7 @@ def test_gaussian_joint_answers_in_levels(gaussian_on_levels):
     levels = model.scale.values
     alone = model.predict_joint(0, 1)
     assert alone.exact
-    np.testing.assert_allclose(alone.marginal(0, levels), model.predict_proba(0, 1)[0], atol=1e-9)
+    np.testing.assert_allclose(alone.marginals(levels)[0], model.predict_proba(0, 1)[0], atol=1e-9)
     joint = model.predict_joint(0, [1, 2])
     assert joint.exact
     drawn = model.predict_joint(0, [1, 2], limit=0, draws=20_000)

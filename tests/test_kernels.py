@@ -26,12 +26,11 @@ from ordbm.kernels.numerics import (
     uniform,
 )
 from ordbm.kernels.passes import share_begin
-from ordbm.kernels.plan import CHUNK_ENTRIES, MOST_CHUNKS
 from ordbm.kernels.structures import LANES, LEVELS, padded
 from ordbm.model.learners import PseudoLikelihood
 from ordbm.runtime.threads import run_on_threads, share
 from ordbm.training.alternation import Trainer
-from ordbm.training.blocks import plan_blocks
+from ordbm.training.blocks import CHUNK_ENTRIES, MOST_CHUNKS, plan_blocks
 
 # Exponentials and logarithms
 
@@ -310,6 +309,11 @@ def test_ctrl_c_that_is_no_error_stops_nothing():
     assert not stopped
 
 
+@njit
+def cuts(starts, total, part, parts):
+    return share_begin(starts, total, part, parts)
+
+
 @pytest.mark.parametrize("total", [0, 1, 2, 7, 100])
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 def test_shares_cover_the_work_once(total, threads):
@@ -320,7 +324,7 @@ def test_shares_cover_the_work_once(total, threads):
     # The kernels' shares: entries by the ratings that come before them.
     sizes = np.random.default_rng(total).integers(1, 9, total)
     starts = (np.cumsum(sizes) - sizes).astype(np.int32)
-    cut = [share_begin(starts, 0, total, sizes.sum(), t, threads) for t in range(threads + 1)]
+    cut = [cuts(starts, sizes.sum(), t, threads) for t in range(threads + 1)]
     assert cut[0] == 0
     assert cut[-1] == total
     assert cut == sorted(cut)

@@ -13,9 +13,11 @@ from ordbm import OrdinalBM, Ratings
 from ordbm.errors import ModelFileError, RatingsError, SettingsError
 from ordbm.model import presence as presences
 from ordbm.persistence.container import read_container, write_container
+from ordbm.recommend import recommendation
+from ordbm.recommend.criteria import NAMED, AtLeast, Energy, Facts, LongTail, MeanRating, Rated
 from ordbm.recommend.diversity import diverse_places, hidden_directions
 from ordbm.recommend.lists import REASONS
-from ordbm.recommend.scores import NAMED, AtLeast, Energy, Facts, LongTail, MeanRating, Rated
+from ordbm.recommend.recommendation import Recommendation
 
 SAMPLES = Path(__file__).parent / "samples"
 TINY = {
@@ -196,8 +198,8 @@ def test_scores_are_those_of_the_pairs(model, score):
 
 
 def test_one_and_all_agree_on_what_gets_rated(model, monkeypatch):
-    for at_once in (presences.AT_ONCE, 4 * (N_ITEMS + 1) * 7):  # seven users at a time
-        monkeypatch.setattr(presences, "AT_ONCE", at_once)
+    for at_once in (presences.LOG_ODDS_BYTES, 4 * (N_ITEMS + 1) * 7):  # seven users at a time
+        monkeypatch.setattr(presences, "LOG_ODDS_BYTES", at_once)
         lists = model.recommend_all(n=5, by="rated")
         assert list(lists) == list(model._state.users)
         for user, listed in lists.items():
@@ -208,7 +210,7 @@ def test_one_and_all_agree_on_what_gets_rated(model, monkeypatch):
 def test_blocks_of_users_change_no_list(model, monkeypatch):
     whole = {by: model.recommend_all(n=4, by=by) for by in ("liked", Energy())}
     assert list(whole["liked"]) == list(model._state.users)
-    monkeypatch.setattr(presences, "AT_ONCE", 4 * (N_ITEMS + 1) * 7)
+    monkeypatch.setattr(presences, "LOG_ODDS_BYTES", 4 * (N_ITEMS + 1) * 7)
     for by, expected in whole.items():
         assert exactly(model.recommend_all(n=4, by=by)) == exactly(expected)
     some = [9, 2, 31]
@@ -257,6 +259,19 @@ def test_lists_of_other_ratings(told):
     if not told:
         with pytest.raises(SettingsError, match="these ratings are continuous"):
             other.recommend(4, by="gain")
+
+
+def test_only_lines_that_are_kept_are_built(model, monkeypatch):
+    built = []
+
+    def line(*values):
+        built.append(values)
+        return Recommendation(*values)
+
+    monkeypatch.setattr(recommendation, "Recommendation", line)
+    for by in ("liked", "mean", "energy"):
+        built.clear()
+        assert len(model.recommend(4, n=3, by=by)) == len(built) == 3
 
 
 # -- diversity ------------------------------------------------------------------------------------
@@ -353,7 +368,7 @@ def test_reasons_add_up(model, ratings, who, by):
     presence = model._state.presence
     rated = GIVEN if "ratings" in who else rated_by(ratings, who["user"])
     mine = item_codes(model, rated).tolist()
-    gain = np.sqrt(presence.typical / len(mine))
+    gain = np.sqrt(presence.typical_degree / len(mine))
     listed = model.recommend(**who, n=EVERYTHING, by=by)
     own = []
     for line in listed:

@@ -12,9 +12,9 @@ from ordbm.data.scale import ContinuousScale, RatingScale
 from ordbm.errors import OrdbmError
 from ordbm.inference.distributions import LevelDistribution, NormalDistribution
 from ordbm.metrics.calibration import (
-    at_least,
     bin_sums,
     calibration_error,
+    proba_at_least,
     reliability,
     thresholds,
 )
@@ -61,16 +61,16 @@ def test_probabilities_of_levels_at_or_above_each_threshold():
     values, labels = thresholds(scale)
     assert values.tolist() == [2, 3]
     assert labels == ["fair", "good"]
-    found = at_least(LevelDistribution(scale, np.array([[0.2, 0.3, 0.5]])))
+    found = proba_at_least(LevelDistribution(scale, np.array([[0.2, 0.3, 0.5]])))
     np.testing.assert_allclose(found, [[0.8, 0.5]])
-    assert at_least(LevelDistribution(RatingScale([1]), np.ones((2, 1)))).shape == (2, 0)
+    assert proba_at_least(LevelDistribution(RatingScale([1]), np.ones((2, 1)))).shape == (2, 0)
 
 
 def test_probabilities_of_normals_at_or_above_each_threshold():
     scale = ContinuousScale(10.0, 2.0)
     values, _ = thresholds(scale)
     assert values[2] == pytest.approx(10)
-    found = at_least(NormalDistribution(scale, np.array([10.0]), np.array([2.0])))
+    found = proba_at_least(NormalDistribution(scale, np.array([10.0]), np.array([2.0])))
     np.testing.assert_allclose(found, [[0.9, 0.75, 0.5, 0.25, 0.1]])
 
 

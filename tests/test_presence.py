@@ -3,7 +3,9 @@
 The referee's table is (users, items) of True where there is a rating; a user's presences are a
 Boltzmann machine of its own with
 
-    -E = sum over items i rated (b_i + c_u) + g_u sum over pairs i < j rated s_ij.
+    -E = sum over items i rated (b_i + c_u) + g sum over pairs i < j rated s_ij
+
+for each pair of user and item, with the g of what else the user has rated.
 """
 
 from dataclasses import replace
@@ -78,7 +80,7 @@ def random_case(linked, n_users=9, n_items=13, seed=0, share=0.5):
         user_bias=rng.normal(0, 1, n_users).astype(np.float32),
         linked=linked,
         weight=symmetric(rng, len(linked)),
-        typical=4.0,
+        typical_degree=4.0,
         unknown_bias=-3.0,
     )
     rated = rng.random((n_users, n_items)) < share
@@ -86,6 +88,7 @@ def random_case(linked, n_users=9, n_items=13, seed=0, share=0.5):
     return Case(presence, rated)
 
 
+RISE = np.random.default_rng(3).normal(0, 0.1, len(KNOTS)).astype(np.float32)
 LINKED = {"all": range(13), "some": [1, 2, 4, 5, 7, 8, 11], "one": [3], "none": []}
 
 
@@ -110,7 +113,8 @@ def whole_weight(presence):
 
 
 def gains(presence, rated):
-    return np.sqrt(presence.typical / np.maximum(rated.sum(axis=1), 1))
+    """Degree normalisation by the number of items rated, along the last axis."""
+    return np.sqrt(presence.typical_degree / np.maximum(rated.sum(axis=-1), 1))
 
 
 def plain_log_odds(weight, bias, user_bias, gain, rated):
@@ -119,14 +123,12 @@ def plain_log_odds(weight, bias, user_bias, gain, rated):
 
 
 def case_log_odds(case):
-    presence = case.presence
-    return plain_log_odds(
-        whole_weight(presence),
-        presence.item_bias.astype(float),
-        presence.user_bias.astype(float),
-        gains(presence, case.rated),
-        case.rated,
-    )
+    """(users, items), each scaled by the number of the user's other ratings."""
+    presence, rated = case
+    others = rated[:, None, :] & ~np.eye(rated.shape[1], dtype=bool)
+    scale = gains(presence, others)
+    bias = presence.item_bias.astype(float) + presence.user_bias.astype(float)[:, None]
+    return bias + scale * (rated @ whole_weight(presence))
 
 
 def plain_loss(weight, bias, user_bias, gain, rated, times=1.0):
@@ -155,7 +157,7 @@ def test_users_may_come_in_any_order_and_again(case):
 
 @pytest.mark.parametrize("at_once", [1, 4 * 13 * 4, 10**6], ids=["one", "four", "all"])
 def test_log_odds_of_pairs(case, at_once, monkeypatch):
-    monkeypatch.setattr(presences, "AT_ONCE", at_once)
+    monkeypatch.setattr(presences, "LOG_ODDS_BYTES", at_once)
     rng = np.random.default_rng(2)
     users, items = rng.integers(-1, 9, 200), rng.integers(-1, 13, 200)
     found = evidence_of(case).pair_log_odds(users.astype(np.int32), items.astype(np.int32))
@@ -165,27 +167,28 @@ def test_log_odds_of_pairs(case, at_once, monkeypatch):
     odds[9, :13] = presence.item_bias
     odds[:9, 13] += presence.user_bias
     np.testing.assert_allclose(found, odds[users, items], **CLOSE)
+    raised = evidence_of(case._replace(presence=replace(presence, recalibration=RISE)))
+    odds[:9] += np.interp(odds[:9], KNOTS, RISE) * (case.rated.sum(axis=1, keepdims=True) > 0)
+    found = raised.pair_log_odds(users.astype(np.int32), items.astype(np.int32))
+    np.testing.assert_allclose(found, odds[users, items], **CLOSE)
     assert len(evidence_of(case).pair_log_odds(users[:0], items[:0])) == 0
 
 
-def test_a_pairs_own_rating_only_counts(case):
-    """Without it, the log-odds differ by the gain of one rating less, and by nothing else."""
-    presence = case.presence
-    odds = evidence_of(case).log_odds(everybody(case))
-    for user, item in np.argwhere(case.rated):
-        rated = case.rated.copy()
-        rated[user, item] = False
-        without = ConditionedPresence(presence, rows_of(rated), 1).log_odds(everybody(case))
-        bias = presence.item_bias[item] + presence.user_bias[user]
-        gain, less = gains(presence, case.rated)[user], gains(presence, rated)[user]
-        np.testing.assert_allclose(
-            (odds[user, item] - bias) / gain, (without[user, item] - bias) / less, **CLOSE
-        )
+@pytest.mark.parametrize("recalibration", [np.zeros_like(KNOTS), RISE], ids=["plain", "mapped"])
+def test_a_pairs_own_rating_never_enters(case, recalibration):
+    """Neither through links nor through the number of ratings, nor as the only rating there is."""
+    presence = replace(case.presence, recalibration=recalibration)
+    rated = case.rated.copy()
+    rated[1] = np.arange(rated.shape[1]) == 2
+    odds = ConditionedPresence(presence, rows_of(rated), 1).log_odds(everybody(case))
+    for user, item in np.argwhere(rated):
+        less = rated.copy()
+        less[user, item] = False
+        without = ConditionedPresence(presence, rows_of(less), 1).log_odds(everybody(case))
+        np.testing.assert_allclose(odds[user, item], without[user, item], **CLOSE)
 
 
 # -- the curve ------------------------------------------------------------------------------------
-
-RISE = np.random.default_rng(3).normal(0, 0.1, len(KNOTS)).astype(np.float32)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -280,10 +283,11 @@ def presence_energy(presence, user, gain):
 def enumerated_rated(presence, rated):
     """P(rated | all else the user has rated), (users, items), from the energies of all sets."""
     found = np.zeros(rated.shape)
-    for user, gain in enumerate(gains(presence, rated)):
-        mass = np.exp(-presence_energy(presence, user, gain))
+    for user in range(len(rated)):
         here = int(rated[user] @ 2 ** np.arange(rated.shape[1]))
         for item in range(rated.shape[1]):
+            gain = gains(presence, np.delete(rated[user], item))
+            mass = np.exp(-presence_energy(presence, user, gain))
             present, absent = mass[here | 1 << item], mass[here & ~(1 << item)]
             found[user, item] = present / (present + absent)
     return found
@@ -382,7 +386,7 @@ def test_blocks_of_users_change_nothing(monkeypatch):
     loss, parameters, *_ = loss_case()
     whole = loss.samples(np.ones(6), 0)
     assert len(whole) == 1
-    monkeypatch.setattr(learning, "AT_ONCE", 5 * 4 * 6)  # five users
+    monkeypatch.setattr(learning, "LOG_ODDS_BYTES", 5 * 4 * 6)  # five users
     blocks = loss.samples(np.ones(6), 0)
     assert [(block.first, block.last) for block in blocks] == [
         (0, 5), (5, 10), (10, 15), (15, 20), (20, 24),
@@ -395,7 +399,7 @@ def test_blocks_of_users_change_nothing(monkeypatch):
 
 
 def test_shares_of_one_give_the_exact_gradient(monkeypatch):
-    monkeypatch.setattr(learning, "AT_ONCE", 5 * 4 * 6)
+    monkeypatch.setattr(learning, "LOG_ODDS_BYTES", 5 * 4 * 6)
     loss, parameters, *_ = loss_case()
     expected = loss(*parameters, loss.samples(np.ones(6), 0))
     for seed in range(1, 4):
@@ -406,7 +410,7 @@ def test_shares_of_one_give_the_exact_gradient(monkeypatch):
 
 def test_sampled_loss_and_gradient_are_unbiased(monkeypatch):
     """Means over many seeds lie within a few standard errors of the exact values."""
-    monkeypatch.setattr(learning, "AT_ONCE", 4 * 4 * 6)  # four users in a block
+    monkeypatch.setattr(learning, "LOG_ODDS_BYTES", 4 * 4 * 6)  # four users in a block
     loss, parameters, *_ = loss_case()
     share_of = np.array([0.15, 0.3, 0.5, 0.7, 0.9, 1.0])
 
@@ -423,7 +427,7 @@ def test_sampled_loss_and_gradient_are_unbiased(monkeypatch):
 
 
 def test_sampling_follows_the_seed_and_the_shares(monkeypatch):
-    monkeypatch.setattr(learning, "AT_ONCE", 4 * 6)  # a block for each user
+    monkeypatch.setattr(learning, "LOG_ODDS_BYTES", 4 * 6)  # a block for each user
     loss, *_ = loss_case(n_users=2000)
     share_of = np.array([0.02, 0.1, 0.3, 0.5, 0.9, 1.0])
     first, again, other = (loss.samples(share_of, seed) for seed in (1, 1, 2))
@@ -482,7 +486,7 @@ def known():
 def test_links_are_recovered(known, monkeypatch):
     """With the gain they were drawn with, in size; users have no bias of their own there."""
     weight, bias, rated = known
-    monkeypatch.setattr(Presence, "gain", lambda _, count: np.ones(len(count), np.float32))
+    monkeypatch.setattr(Presence, "degree_scale", lambda _, count: np.ones(len(count), np.float32))
     monkeypatch.setattr(learning, "ITERATIONS", 60)
     monkeypatch.setattr(learning, "USER_PRECISION", 1e4)
     found = learnt(rated, precision=1.0)
@@ -564,18 +568,21 @@ def test_a_stronger_prior_draws_links_to_zero(known):
 
 @pytest.mark.parametrize("budget", [1e9, 20_000])
 def test_threads_change_no_bit(known, budget, monkeypatch):
-    monkeypatch.setattr(learning, "AT_ONCE", 50 * 4 * 20)
+    monkeypatch.setattr(learning, "LOG_ODDS_BYTES", 50 * 4 * 20)
     rated = known[2][:501]
     found = [learnt(rated, threads=threads, budget=budget) for threads in (1, 2, 3)]
     for other in found[1:]:
         for name in ("item_bias", "user_bias", "linked", "weight"):
             assert getattr(other, name).tobytes() == getattr(found[0], name).tobytes()
-        assert (other.typical, other.unknown_bias) == (found[0].typical, found[0].unknown_bias)
+        assert (other.typical_degree, other.unknown_bias) == (
+            found[0].typical_degree,
+            found[0].unknown_bias,
+        )
 
 
 def test_sampled_items_are_learnt_nearly_as_well(known, monkeypatch):
     """With many blocks of users; another seed samples others."""
-    monkeypatch.setattr(learning, "AT_ONCE", 20 * 4 * 20)
+    monkeypatch.setattr(learning, "LOG_ODDS_BYTES", 20 * 4 * 20)
     rated = known[2]
     work = rated.sum() * rated.shape[1]
     exact, half, other = (
@@ -724,8 +731,10 @@ def test_strangers_have_probabilities(model):
     nobody, nothing = model.rated_proba(["nobody"] * 14, range(14)), model.rated_proba(3, "nothing")
     presence, items = model._state.presence, model._state.items.codes(range(14))
     np.testing.assert_allclose(nobody, expit(presence.item_bias[items]), rtol=1e-5)
-    expected = expit(presence.unknown_bias + presence.user_bias[3])
-    assert nothing[0] == pytest.approx(expected, rel=1e-5)
+    potential = presence.unknown_bias + presence.user_bias[3]
+    raised = potential + np.interp(potential, KNOTS, presence.recalibration)
+    assert nothing[0] == pytest.approx(expit(raised), rel=1e-5)
+    assert nothing[0] != pytest.approx(expit(potential), rel=1e-3)  # as if there were no map
     both = model.rated_proba("nobody", "nothing")[0]
     assert both == pytest.approx(expit(presence.unknown_bias), rel=1e-5)
     assert 0 < both < nobody.min()

@@ -11,12 +11,16 @@ from ordbm.errors import SettingsError
 from ordbm.inference import catalogue as ranking
 from ordbm.inference.catalogue import Catalogue
 from ordbm.inference.conditioned import ConditionedMachine, softmax
+from ordbm.kernels.correlation import shrunk_correlation
+from ordbm.model.correlation import group_correlations
 from ordbm.model.features import features
 from ordbm.model.machine import Machine
+from ordbm.model.neighbours import ROUNDING
 from ordbm.recommend.candidates import SIMILAR_SUPPORT, rated_by, similar_rows
-from ordbm.recommend.top_n import best, top
+from ordbm.recommend.top_n import catalogue_lists, top_columns
 
 STARS = np.arange(1.0, 4.0)
+ALL = np.ones(12, bool)
 
 
 def evidence_of(case, threads=1):
@@ -66,7 +70,8 @@ def test_potentials_are_mean_field_scores(kind, sides, links, threads):
 def test_energy_score_is_the_expected_energy_decrease(kind, sides, links):
     case = referee.case(kind, sides, links)
     catalogue = Catalogue(evidence_of(case))
-    energy, mean = catalogue.scores(everyone(case)), catalogue.scores(everyone(case), "mean", STARS)
+    energy = catalogue.scores(everyone(case), "energy")
+    mean = catalogue.scores(everyone(case), "mean", STARS)
     for user, item in unseen(case).T:
         # -E_Q(r) is what the energy loses when the rating is added to the table.
         soft = [h[None] for h in referee.hidden_posterior(case.machine, case.table)]
@@ -88,13 +93,13 @@ def test_energy_score_is_the_expected_energy_decrease(kind, sides, links):
 def test_gaussian_energy_score_is_the_expected_energy_decrease():
     case = referee.case("gaussian", "joint", "both")
     catalogue = Catalogue(evidence_of(case))
-    mean = catalogue.scores(everyone(case), "mean")
+    mean, energy = (catalogue.scores(everyone(case), by) for by in ("mean", "energy"))
     r = np.linspace(-12, 12, 4001)
     for user, item in unseen(case).T:
         m = mean[user, item]
         decrease = r * m - r**2 / 2  # of the rating itself, r given the hidden means
         density = np.exp(decrease) / np.exp(decrease).sum()
-        assert catalogue.scores(everyone(case))[user, item] == pytest.approx(density @ decrease)
+        assert energy[user, item] == pytest.approx(density @ decrease)
         expected = referee.mean_field_scores(case.machine, case.table, user, item)[0]
         assert m == pytest.approx(expected)
 
@@ -112,8 +117,30 @@ def test_larger_scores_mean_lower_energy():
     )  # fmt: skip
     machine.user_side.parameters.rating_bias[1] = 3.0
     ratings = referee.orientations(np.full((1, 2), np.nan), machine)
-    scores = Catalogue(ConditionedMachine(machine, ratings, 1)).scores(np.zeros(1, np.int32))
+    scores = Catalogue(ConditionedMachine(machine, ratings, 1)).scores(
+        np.zeros(1, np.int32), "energy"
+    )
     assert scores[0, 1] - scores[0, 0] == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("kind", ["ordinal", "categorical"])
+def test_energies_of_items_have_no_common_zero(kind):
+    """A constant on all levels of an item changes no rating's distribution, and its energy alone.
+
+    So any order by energy can be had from machines that predict the same.
+    """
+    case = referee.case(kind, "joint", "both")
+    catalogue, users = Catalogue(evidence_of(case)), everyone(case)
+    before = [catalogue.scores(users, by, STARS) for by in ("energy", "mean")]
+    pairs = unseen(case)
+    exact = softmax(evidence_of(case).pair_scores(*pairs))
+    constant = np.linspace(-50.0, 50.0, case.table.shape[1])
+    case.machine.user_side.parameters.rating_bias[...] += constant[:, None]
+    energy, mean = (catalogue.scores(users, by, STARS) for by in ("energy", "mean"))
+    np.testing.assert_allclose(energy - before[0], np.tile(constant, (len(users), 1)), atol=1e-4)
+    np.testing.assert_allclose(mean, before[1], atol=1e-4)
+    np.testing.assert_allclose(softmax(evidence_of(case).pair_scores(*pairs)), exact, atol=1e-9)
+    assert (np.argsort(energy) == np.arange(len(constant))).all()
 
 
 def test_unknown_way_to_rank():
@@ -137,7 +164,7 @@ def test_unknown_way_to_rank():
 )
 def test_best_is_a_stable_sort(scores, n):
     np.testing.assert_array_equal(
-        best(scores, n), np.argsort(-scores, axis=1, kind="stable")[:, :n]
+        top_columns(scores, n), np.argsort(-scores, axis=1, kind="stable")[:, :n]
     )
 
 
@@ -146,9 +173,9 @@ def test_best_is_a_stable_sort(scores, n):
 def test_top_is_a_full_sort_of_unseen_items(kind, by):
     case = large_case(kind)
     users = np.random.default_rng(1).permutation(everyone(case)).astype(np.int32)
-    assert len(users) > ranking.USERS_AT_ONCE
+    assert len(users) > ranking.USERS_IN_BLOCK
     catalogue = Catalogue(evidence_of(case, threads=2))
-    listed = list(top([catalogue], users, 5, by, STARS))
+    listed = list(catalogue_lists([catalogue], users, 5, by, STARS, ALL))
     assert [user for user, _, _ in listed] == users.tolist()
     for user, items, scores in listed:
         all_scores = catalogue.scores(np.array([user], np.int32), by, STARS)[0]
@@ -161,11 +188,11 @@ def test_top_is_a_full_sort_of_unseen_items(kind, by):
 
 def test_more_asked_for_than_there_are():
     case = large_case("ordinal")
-    for user, items, _ in top([Catalogue(evidence_of(case))], everyone(case), 100):
+    catalogues = [Catalogue(evidence_of(case))]
+    for user, items, _ in catalogue_lists(catalogues, everyone(case), 100, "mean", STARS, ALL):
         assert sorted(items) == np.flatnonzero(np.isnan(case.table[user])).tolist()
-    assert all(
-        not len(items) for _, items, _ in top([Catalogue(evidence_of(case))], everyone(case), 0)
-    )
+    for _, items, _ in catalogue_lists(catalogues, everyone(case), 0, "energy", None, ALL):
+        assert not len(items)
 
 
 def test_only_allowed_items_are_listed():
@@ -173,11 +200,9 @@ def test_only_allowed_items_are_listed():
     catalogue = Catalogue(evidence_of(case))
     some = np.zeros(12, bool)
     some[[1, 5, 7]] = True
-    each = np.random.default_rng(0).random(case.table.shape) < 0.5
-    for allowed in (some, each):
-        may = np.broadcast_to(allowed, case.table.shape) & np.isnan(case.table)
-        for user, items, _ in top([catalogue], everyone(case), 12, allowed=allowed):
-            assert sorted(items) == np.flatnonzero(may[user]).tolist()
+    may = some & np.isnan(case.table)
+    for user, items, _ in catalogue_lists([catalogue], everyone(case), 12, "energy", None, some):
+        assert sorted(items) == np.flatnonzero(may[user]).tolist()
 
 
 # The paper's candidates
@@ -219,6 +244,25 @@ def test_similar_rows_are_by_pearson(table, continuous, n):
             ((-round(r, 9), -shared, other) for other, r, shared in like if r > 1e-9),
         )
         assert found.tolist() == [other for *_, other in order[:n]]
+
+
+@given(
+    pairs=arrays(np.int8, st.tuples(st.integers(0, 12), st.just(2)), elements=st.integers(0, 4)),
+    centre=st.sampled_from([0.0, -2.0, 0.25]),
+)
+def test_correlations_are_those_of_the_kernel(pairs, centre):
+    """One formula in NumPy, of one row with all, and one compiled, of all pairs."""
+    x, y = pairs.T + centre
+    group = np.ones(len(x), np.int32)
+    found, n = group_correlations(group, x, y, 3)
+    sums = (x.sum(), y.sum(), (x * x).sum(), (y * y).sum(), (x * y).sum())
+    expected = shrunk_correlation(len(x), *sums, 0.0, 0.0, 1, ROUNDING)
+    assert n.tolist() == [0, len(x), 0]
+    assert max(found[1], 0.0) == pytest.approx(expected, rel=1e-6)
+    if len(x) > 1 and np.ptp(x) and np.ptp(y):
+        assert found[1] == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-12)
+    else:
+        assert found[1] == 0
 
 
 def test_candidates_are_what_similar_users_rated():

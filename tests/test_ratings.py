@@ -127,8 +127,10 @@ def test_frames_give_what_lists_give(make):
         expected.items,
         expected.scale,
     )
-    with pytest.raises(RatingsError, match=r"no column 'item', 'score'.*'who', 'what', 'stars'"):
-        Ratings.from_frame(frame, user="who", rating="score")
+    with pytest.raises(
+        RatingsError, match=r"no column 'score'; the columns are 'who', 'what', 'stars'"
+    ):
+        Ratings.from_frame(frame, user="who", item="what", rating="score")
 
 
 @pytest.mark.parametrize("make", frames.values(), ids=frames)
@@ -235,7 +237,7 @@ def test_large_values_close_together_are_not_rounded(scale):
     ratings = Ratings(np.arange(150), np.arange(150) % 7, seconds, scale)
     np.testing.assert_array_equal(ratings.values, seconds)
     assert len(np.unique(ratings.by_item.value)) == 150
-    standardised = machine_ratings(ratings, standardiser_of(ratings, residual=False)).by_user.value
+    standardised = machine_ratings(ratings, standardiser_of(ratings)).by_user.value
     assert standardised.dtype == np.float32
     np.testing.assert_allclose(
         standardised, (seconds - seconds.mean()) / seconds.std(), rtol=1e-5, atol=1e-6

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import re
 import tarfile
 import zipfile
 import zlib
@@ -19,9 +20,10 @@ from pyarrow import parquet
 from ordbm import Ratings, RatingScale, read_ratings, write_ratings
 from ordbm.data.ids import IdMap
 from ordbm.datasets import matched_ids, read_pairs, read_titles, sources
-from ordbm.datasets import records as checking
-from ordbm.datasets.delimited import columns, records
+from ordbm.datasets import record_checks as checking
+from ordbm.datasets.delimited import arrow_columns, records
 from ordbm.datasets.netflix import netflix_columns, netflix_records
+from ordbm.datasets.titles import read_item_table, read_title_table
 from ordbm.errors import RatingsError, SettingsError
 
 PLAIN = "user,item,rating\n1,10,5\n2,20,3\n1,20,4\n"
@@ -382,7 +384,7 @@ def test_malformed_lines_of_every_layout(written, name):
 
 
 def test_a_wrong_rating_column_is_checked_many_fields_at_once(written, monkeypatch):
-    n = 5 * checking.BATCH // 2
+    n = 5 * checking._BATCH // 2
     checks, check = [], checking.bad_ratings
     monkeypatch.setattr(
         checking,
@@ -436,7 +438,7 @@ def test_a_byte_order_mark_in_the_middle_is_text(written):
 def test_what_arrow_reads_is_what_the_records_say(text, separator):
     cut = list(records(text, separator))
     width = 2
-    found = columns(text.encode(), separator, False, width, (0, 1))
+    found = arrow_columns(text.encode(), separator, False, width, (0, 1))
     if found is None:
         return
     assert all(not record.problem and len(record.fields) == width for record in cut)
@@ -464,7 +466,7 @@ def test_what_arrow_reads_of_netflix_is_what_the_records_say(text):
 def test_plain_files_take_the_fast_way(separator, quote):
     rows = [("u1", "i1", "3"), ("u2", "i1", "4.5")]
     text = "\n".join(separator.join(f"{quote}{cell}{quote}" for cell in row) for row in rows)
-    found = columns(text.encode(), separator, False, 3, (0, 1, 2))
+    found = arrow_columns(text.encode(), separator, False, 3, (0, 1, 2))
     assert [texts.distinct for texts in found] == [["u1", "u2"], ["i1"], ["3", "4.5"]]
 
 
@@ -481,7 +483,7 @@ def test_archives_are_never_unpacked_to_the_disk(tmp_path):
 
 
 def test_bombs_are_refused(tmp_path, written, monkeypatch):
-    monkeypatch.setattr(sources, "HARMLESS", 10_000)
+    monkeypatch.setattr(sources, "_HARMLESS", 10_000)
     zeros = b"1,1,1\n" * 100_000
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("ratings.csv", zeros)
@@ -523,7 +525,7 @@ def test_many_gzip_streams_take_work_in_proportion(written, monkeypatch):
     streams = 4_000
     packed = gzip.compress(b"") * streams + bytes(100_000) + gzip.compress(PLAIN.encode())
     found = triples(read_ratings(written(packed, "x.csv.gz")))
-    assert max(given) <= sources.SLICE < len(packed) / 10
+    assert max(given) <= sources._SLICE < len(packed) / 10
     assert len(given) <= 2 * (streams + 1)
     assert found == triples(read_ratings(written(PLAIN)))
 
@@ -531,8 +533,8 @@ def test_many_gzip_streams_take_work_in_proportion(written, monkeypatch):
 def test_gzip_larger_than_a_slice_and_a_chunk():
     lines = b"".join(b"%d,%d,%d\n" % (row, row * 7919 % 9973, row % 5) for row in range(150_000))
     content = gzip.compress(lines) + gzip.compress(lines[:100])
-    assert len(lines) > sources.CHUNK
-    assert sources.unpacked(content, "x") == lines + lines[:100]
+    assert len(lines) > sources.UNPACKED_AT_ONCE
+    assert sources.gunzip(content, "x") == lines + lines[:100]
 
 
 def test_members_without_a_name_are_refused(tmp_path, written):
@@ -607,6 +609,40 @@ def test_titles_of_the_usual_sets(written, tmp_path):
         archive.writestr("ml/movies.dat", "a::b::c\nno title\n")
     with pytest.raises(RatingsError, match="line 2: no title in 'no title'"):
         read_titles(tmp_path / "x.zip")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "wrong"),
+    [
+        ("movies.csv", 'movieId,title\n1,"A\nB"\n2,\n3\n', "line 5: no title in '3'"),
+        ("movies.csv", '1,"A" x\n', "line 1: text follows a closing quote"),
+        ("movies.csv", 'movieId,title\n1,"A\n', "line 2: a quote is opened and never closed"),
+        ("movies.dat", "1::A::x\n\n2::B\n", "line 3: no title in '2::B'"),
+        ("movie_titles.txt", '1,2003,"A, B\n,2004,C\n', "line 2: no title in ',2004,C'"),
+    ],
+)
+def test_a_line_without_a_title_is_named(written, name, content, wrong):
+    with pytest.raises(RatingsError, match=re.escape(wrong)):
+        read_titles(written(content, name))
+
+
+def test_titles_of_ones_own(written):
+    expected = {"x": 'A, "B"', "y": "C"}
+    assert read_title_table(written('\ufeffx,"A, ""B""",1\n\ny,C\n', "own.csv")) == expected
+    assert read_title_table(written('x\t"A, ""B"""\ny\tC\n', "own.tsv")) == expected
+    with pytest.raises(RatingsError, match=r"own.csv: line 2: no title in 'y'"):
+        read_title_table(written("x,A\ny\n", "own.csv"))
+
+
+def test_tables_of_items(written):
+    path = written('item, genre\n1,"x, y"\n\n2,z\n', "items.csv")
+    assert read_item_table(path) == (["item", "genre"], [["1", "x, y"], ["2", "z"]])
+    with pytest.raises(RatingsError, match=r"line 3: 1 columns, and the header has 2"):
+        read_item_table(written("item,genre\n1,x\n2\n", "items.csv"))
+    with pytest.raises(RatingsError, match=r"line 2: a quote is opened and never closed"):
+        read_item_table(written('item,genre\n"1,x\n', "items.csv"))
+    with pytest.raises(RatingsError, match=r"is not a file: give a csv or tsv"):
+        read_item_table(path.parent)
 
 
 def test_titles_of_the_archives(data_file):

@@ -31,7 +31,7 @@ def simulated(machine, n_users, seed):
         referee.copied(machine), referee.orientations(start, machine), learner, seed
     ).sides[0]
     training.learn(0, machine.level_bias.copy(), np.zeros(0), training.scores)
-    drawn = training.scratch.sample_value if gaussian else training.scratch.sample_level
+    drawn = training.room.sample.value if gaussian else training.room.sample.level
     table = np.full_like(start, np.nan)
     for row, slot in zip(training.plan.row, training.plan.row_slot, strict=True):
         seen = np.flatnonzero(~np.isnan(start[row]))

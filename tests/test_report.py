@@ -125,7 +125,7 @@ def test_calibration_and_errors_by_number_of_ratings(tmp_path):
 
 
 def test_groups_of_users_weigh_their_ratings(tmp_path, monkeypatch):
-    monkeypatch.setattr("ordbm.report.ACTIVITY_GROUPS", 2)
+    monkeypatch.setattr("ordbm.report.evaluation_page._ACTIVITY_GROUPS", 2)
     page = written(evaluation(), tmp_path)
     low = np.sqrt((1 * 1.0**2 + 2 * 0.5**2) / 3)
     high = np.sqrt((3 * 0.7**2 + 4 * 0.9**2) / 7)

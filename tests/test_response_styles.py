@@ -1,5 +1,7 @@
 """How users vary on a scale: likelihood, covariance found again, and the prior made of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import log_softmax
@@ -8,8 +10,11 @@ import ordbm
 from ordbm.data.standardiser import machine_ratings
 from ordbm.kernels.response_styles import add_level_use
 from ordbm.model.features import features
-from ordbm.priors import response_styles as module
+from ordbm.model.learners import Priors
+from ordbm.model.rules import ResponseStyleRules
 from ordbm.priors.response_styles import bias_prior, response_style_covariance
+
+RULES = ResponseStyleRules()
 
 
 def smoothing(n):
@@ -82,7 +87,7 @@ def test_the_covariance_of_habits_is_found_again():
     line -= whole * (whole @ line)
     line /= np.linalg.norm(line)
     true = 6.0 * np.outer(whole, whole) + 1.5 * np.outer(line, line)
-    found = centred(response_style_covariance(simulated(true, 2000, 40), smoothing(n)))
+    found = centred(response_style_covariance(simulated(true, 2000, 40), smoothing(n), RULES))
     assert found @ whole @ whole == pytest.approx(6.0, rel=0.2)
     assert found @ line @ line == pytest.approx(1.5, rel=0.35)  # items' shares take a part of it
     assert np.linalg.eigvalsh(found)[-3] < 0.1
@@ -96,22 +101,23 @@ def test_the_order_of_users_does_not_matter():
     users, items, levels = np.array(frame).T
     turned = machine_ratings(ordbm.Ratings(79 - users, items, levels, scale=range(5)), None)
     np.testing.assert_allclose(
-        response_style_covariance(ratings, smoothing(5)),
-        response_style_covariance(turned, smoothing(5)),
+        response_style_covariance(ratings, smoothing(5), RULES),
+        response_style_covariance(turned, smoothing(5), RULES),
         rtol=1e-9,
     )
 
 
-def test_some_people_speak_for_all(monkeypatch):
+def test_some_people_speak_for_all():
     ratings = simulated(np.eye(5), 1500, 20)
-    whole = response_style_covariance(ratings, smoothing(5))
-    monkeypatch.setattr(module, "MOST_PEOPLE", 500)
-    some = response_style_covariance(ratings, smoothing(5))
+    whole = response_style_covariance(ratings, smoothing(5), RULES)
+    fewer = replace(RULES, most_people=500)
+    some = response_style_covariance(ratings, smoothing(5), fewer)
     assert not np.array_equal(some, whole)
     np.testing.assert_allclose(some, whole, atol=0.25)
-    monkeypatch.setattr(module, "MOST_WORK", 1)  # less than one person: one is looked at
+    one = replace(RULES, most_work=1)  # less than one person: one is looked at
     guess = (smoothing(5) + np.eye(5)) / 4
-    np.testing.assert_allclose(response_style_covariance(ratings, smoothing(5)), guess, atol=0.5)
+    found = response_style_covariance(ratings, smoothing(5), one)
+    np.testing.assert_allclose(found, guess, atol=0.5)
 
 
 @pytest.mark.parametrize("levels", [[0], [4, 4, 4], [0, 4, 2]])
@@ -119,16 +125,16 @@ def test_a_single_user_gives_a_covariance(levels):
     ratings = machine_ratings(
         ordbm.Ratings(["a"] * len(levels), range(len(levels)), levels, scale=range(5)), None
     )
-    assert np.linalg.eigvalsh(response_style_covariance(ratings, smoothing(5)))[0] > 0
+    assert np.linalg.eigvalsh(response_style_covariance(ratings, smoothing(5), RULES))[0] > 0
 
 
 def test_the_prior_is_order_and_habits_in_their_shares():
     ratings = simulated(np.eye(5), 100, 10)
     table = smoothing(5)
-    prior = bias_prior(ratings, table, 2.0, 0.3)
-    expected = centred(0.7 / 2.0 * table + 0.3 * response_style_covariance(ratings, table))
+    prior = bias_prior(ratings, table, Priors(bias_precision=2.0, response_style_share=0.3))
+    expected = centred(0.7 / 2.0 * table + 0.3 * response_style_covariance(ratings, table, RULES))
     np.testing.assert_allclose(prior.smoothing / prior.precision, expected, atol=1e-12)
-    assert np.linalg.eigvalsh(prior.smoothing)[-1] == pytest.approx(module.STEEPEST)
+    assert np.linalg.eigvalsh(prior.smoothing)[-1] == pytest.approx(RULES.steepest)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +143,9 @@ def test_the_prior_is_order_and_habits_in_their_shares():
 def test_habits_that_are_not_learnt_are_alike_on_all_levels(precision, n, learnt):
     """Nor is there anything to learn them for without a prior, or with a single level."""
     ratings = simulated(np.eye(n), 20, 5)
-    prior = bias_prior(ratings, smoothing(n), precision, 0.3, learnt=learnt)
+    told = {"bias_precision": precision, "response_style_share": 0.3}
+    priors = Priors(**told, learn_response_styles=learnt)
+    prior = bias_prior(ratings, smoothing(n), priors)
     assert prior.precision == precision
     np.testing.assert_allclose(prior.smoothing, 0.7 * smoothing(n) + 0.3 * np.eye(n))
 
@@ -156,7 +164,7 @@ def test_newcomers_are_met_with_the_habits_that_were_seen():
         learner = ordbm.PseudoLikelihood(learn_response_styles=learn_response_styles)
         model = ordbm.OrdinalBM(learner=learner, hidden=2, members=1, presence=False).fit(ratings)
         state = model._fitted
-        person = state.fold_in(given, learner)
+        person = state.fold_in(given, learner.priors)
         items = np.arange(4, 50, dtype=np.int32)
         proba = state.predicted(person, np.zeros_like(items), items).proba
         halves.append(proba[:, ::2].sum(axis=1).mean())

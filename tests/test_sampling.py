@@ -41,8 +41,8 @@ def sampled(machine, rows, other=None):
     training = trainer.sides[0]
     scores = training.scores[:0] if other is None else other[ratings.by_item.row]
     training.learn(0, moved.level_bias, trainer.level_velocity, scores)
-    plan, scratch = training.plan, training.scratch
-    drawn = scratch.sample_value if machine.features.is_gaussian else scratch.sample_level
+    plan, sample = training.plan, training.room.sample
+    drawn = sample.value if machine.features.is_gaussian else sample.level
     found = np.full(table.shape, np.nan)
     for row, slot in zip(plan.row, plan.row_slot, strict=True):
         seen = np.flatnonzero(~np.isnan(table[row]))

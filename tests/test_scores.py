@@ -5,11 +5,11 @@ import pytest
 from scipy.stats import norm
 
 from ordbm import OrdinalBM, Ratings
+from ordbm.cli.list_options import score_asked_for
 from ordbm.data.scale import ContinuousScale, RatingScale
 from ordbm.errors import OrdbmError, SettingsError
 from ordbm.inference.distributions import LevelDistribution, NormalDistribution
-from ordbm.recommend.lists import criterion_of
-from ordbm.recommend.scores import (
+from ordbm.recommend.criteria import (
     NAMED,
     AtLeast,
     Energy,
@@ -24,6 +24,7 @@ from ordbm.recommend.scores import (
     least_relevant,
     score_of,
 )
+from ordbm.recommend.lists import criterion_of
 
 STARS = RatingScale([1, 2, 3, 4, 5])
 LABELS = RatingScale(["poor", "fair", "good"])
@@ -294,11 +295,8 @@ def test_an_unknown_name_lists_the_known_ones(wrong):
 
 
 def test_ways_without_presence():
-    assert (
-        criterion_of(None, has_presence=False)
-        == criterion_of("energy", has_presence=False)
-        == "energy"
-    )
+    assert criterion_of("energy", has_presence=False) == "energy"
+    assert criterion_of(None, has_presence=False) == "mean"
     for has_presence in (False, True):
         assert (
             criterion_of("mean", has_presence) == criterion_of(MeanRating(), has_presence) == "mean"
@@ -328,5 +326,14 @@ def test_scores_that_need_presence_say_so(absent_minded, by):
 def test_lists_without_presence_have_no_reasons(absent_minded):
     listed = absent_minded.recommend(1, n=3)
     assert [(line.rated, line.because) for line in listed] == [(None, ())] * 3
-    assert listed == absent_minded.recommend(1, n=3, by="energy")
+    assert listed == absent_minded.recommend(1, n=3, by="mean")
+    assert absent_minded.recommend_all([1], n=3) == absent_minded.recommend_all([1], 3, "mean")
     assert len(absent_minded.recommend(ratings={1: 5}, n=3, by="mean")) == 3
+
+
+def test_the_command_line_and_python_have_the_same_default(absent_minded):
+    """Without presence Python used to list by energy, and the command line by mean."""
+    way = score_asked_for(absent_minded, None, None, None)
+    assert absent_minded.recommend(1, n=8) == absent_minded.recommend(1, n=8, by=way)
+    energy = absent_minded.recommend(1, n=8, by="energy")
+    assert [line.item for line in energy] != [line.item for line in absent_minded.recommend(1, n=8)]

@@ -11,7 +11,7 @@ from ordbm.errors import SettingsError
 from ordbm.inference.distributions import LevelDistribution
 from ordbm.model.machine import Machine, Side
 from ordbm.model.neighbours import no_links
-from ordbm.simulation import drawn_ratings
+from ordbm.simulation import draw_ratings
 
 COPIES = 6000
 
@@ -56,7 +56,7 @@ def test_draws_have_the_probabilities_of_the_machine(kind, sides):
 
     number = np.repeat(np.arange(COPIES), len(pairs))
     user, item = np.tile(np.transpose(pairs), COPIES)
-    drawn = drawn_ratings(
+    drawn = draw_ratings(
         copies(machine, n_users, n_items),
         (number * n_users + user).astype(np.int32),
         (number * n_items + item).astype(np.int32),
@@ -95,7 +95,7 @@ def test_gaussian_draws_have_the_moments_of_the_machine():
     mean = np.array(mean)
     number = np.repeat(np.arange(COPIES), 2).astype(np.int32)
     item = np.arange(2 * COPIES, dtype=np.int32)
-    drawn = drawn_ratings(copies(machine, 1, 2), number, item, rng, 40).reshape(-1, 2)
+    drawn = draw_ratings(copies(machine, 1, 2), number, item, rng, 40).reshape(-1, 2)
     spread = np.einsum("m,mi,mj->ij", weight, mean, mean) + np.eye(2)
     np.testing.assert_allclose(drawn.mean(axis=0), weight @ mean, atol=0.08)
     np.testing.assert_allclose(drawn.T @ drawn / COPIES, spread, atol=0.15)

@@ -10,7 +10,7 @@ import pytest
 import ordbm
 from ordbm import tuning
 from ordbm.errors import CostError, DivergedError, SettingsError
-from ordbm.model.settings import HIDDEN
+from ordbm.model.settings import Settings
 from ordbm.tuning import tune
 
 FIXED = {"hidden": 3, "members": 2, "item_links": 0, "epochs": 3}
@@ -89,7 +89,9 @@ def test_the_first_trial_may_lie_outside_the_usual_range(ratings):
     tune(ratings, trials=1, callback=told.append, preset="paper", epochs=1)
     assert told[0].arguments["user_links"] == 100
     one_sided = tune(ratings, trials=1, sides="user", epochs=1)
-    plain = ordbm.OrdinalBM(sides="user", epochs=1, hidden=HIDDEN)  # what follows is then said
+    plain = ordbm.OrdinalBM(
+        sides="user", epochs=1, hidden=Settings().hidden_sizes
+    )  # what follows is then said
     assert one_sided.model().learner == plain.learner
     assert replace(one_sided.model().settings, learner="pl") == plain.settings
 

@@ -1,7 +1,7 @@
 """Make the embedded data set from the official archive: embed_movielens_small.py ARCHIVE.zip
 
-Writes src/ordbm/datasets/movielens-small.npz (ratings, titles and genres; no times, tags or links)
-and, beside it, movielens-small.txt: the archive's README with its terms.
+Writes movielens-small.npz of packages/ordbm-movielens-small (ratings, titles and genres; no times,
+tags or links) and, beside it, movielens-small.txt: the archive's README with its terms.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-TARGET = Path(__file__).parents[1] / "src/ordbm/datasets/movielens-small.npz"
+PACKAGE = Path(__file__).parents[1] / "packages/ordbm-movielens-small/src/ordbm_movielens_small"
+TARGET = PACKAGE / "movielens-small.npz"
 NOTICE = """\
 movielens-small.npz holds the ratings, titles and genres of the data set described below, in
 another format (users, movies and twice the ratings as arrays; times, tags and links left out).

@@ -16,7 +16,7 @@ from protocol import peak_gb
 from rank_protocol import LENGTH, Rank, RatingsPart, run
 
 import ordbm
-from ordbm.recommend.scores import Energy, LongTail, Mixture, Rated
+from ordbm.recommend.criteria import Energy, LongTail, Mixture, Rated
 
 _fit: dict[str, Any] = {}  # what learning the machine took
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 SHOWN_ROWS = 5
 
@@ -38,8 +39,16 @@ class InterruptedWarning(UserWarning):
     """Ctrl-C ended a training early, with a usable model."""
 
 
+class LeftOutWarning(UserWarning):
+    """Ratings that were given say nothing to the model, and were left out."""
+
+
 class DivergedError(OrdbmError, ArithmeticError):
     """Learning ran away: the parameters are no longer finite numbers."""
+
+
+class ThreadsError(OrdbmError, RuntimeError):
+    """The system would not start as many threads as were asked for."""
 
 
 class CostError(OrdbmError, MemoryError):
@@ -51,6 +60,8 @@ def offending_rows(rows: Any, **columns: Sequence[Any] | np.ndarray) -> str:
 
     `rows` are 0-based positions or a mask; `columns` are shown by name and looked up at each row.
     """
+    import numpy as np  # noqa: PLC0415 -- settings, and with them the help, must be quick
+
     positions = np.asarray(rows)
     if positions.dtype == bool:
         positions = np.flatnonzero(positions)
@@ -63,5 +74,5 @@ def offending_rows(rows: Any, **columns: Sequence[Any] | np.ndarray) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value.item() if isinstance(value, np.generic) else value)
+    text = repr(value.item() if getattr(value, "shape", None) == () else value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from ordbm.data.csr import CSRPair
 from ordbm.data.frames import Backend
-from ordbm.data.lookup import Ids, aligned, listed_ids, several
+from ordbm.data.lookup import Ids, aligned_pairs, listed_ids, several
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import RatingScale, Scale
 from ordbm.data.standardiser import machine_ratings, standardiser_of
@@ -27,14 +27,15 @@ from ordbm.inference.fitted import FittedModel, Origin, rows_or_prior, strangers
 from ordbm.inference.joint import ENUMERATED, JointDistribution, mixed_levels
 from ordbm.inference.known import check_request, check_trainable
 from ordbm.inference.tables import level_probabilities, log_probabilities, prediction_table
-from ordbm.metrics.ratings import scores
+from ordbm.metrics.prediction import validation_scores
 from ordbm.model.configurable import Configured
-from ordbm.model.features import FeatureKind, Features, features
+from ordbm.model.declaration import arguments_of, documented_by
+from ordbm.model.features import Features, features
 from ordbm.model.initialisation import new_machines
-from ordbm.model.learners import Learner, PseudoLikelihood, learner_of
+from ordbm.model.learners import Priors, PseudoLikelihood, learner_of
 from ordbm.model.machine import Machine
 from ordbm.model.presence import Presence
-from ordbm.model.settings import Settings, Sides, settings_of
+from ordbm.model.settings import FeatureKind, Settings, settings_of
 from ordbm.persistence.checkpoint import Checkpoint
 from ordbm.persistence.model_file import Stored, load_model, save_model
 from ordbm.recommend.candidates import (
@@ -44,9 +45,9 @@ from ordbm.recommend.candidates import (
     items_of_similar_users,
     linked_items,
 )
+from ordbm.recommend.criteria import Score
 from ordbm.recommend.lists import Person, all_lists, person_list
 from ordbm.recommend.recommendation import Recommendation
-from ordbm.recommend.scores import Score
 from ordbm.runtime.arrays import Mask
 from ordbm.runtime.checks import check_count
 from ordbm.runtime.progress import Progress, Tell, teller
@@ -56,77 +57,20 @@ from ordbm.training.loop import Callback, EpochRecord, train
 from ordbm.training.presence_learning import learn_presence
 
 
+@documented_by(Settings)
 class OrdinalBM(Configured):
     """An ordinal Boltzmann machine for ratings.
 
-    features: "ordinal", "categorical" or "gaussian" (taken for continuous ratings if not said).
-    sides: "user", "item" or "joint": which sides have hidden units and biases.
-    hidden: hidden units per user and per item, a number or (user side, item side); if not said,
-        (25, 100), and twice that from 500,000 ratings on.
-    item_links, user_links: neighbours per item and per user, 0 for none.
-    learner: "pl" (exact pseudo-likelihood), "cd", "structured" (the paper's), or a learner object.
-    preset: "default", or "paper" for the settings of its section 4.1; whatever is said goes first.
-    link_shrinkage, link_support: a correlation over c common ratings counts by c / (c + shrinkage),
-        and not at all below this support.
-    link_budget: co-rated pairs that finding links may visit; beyond, it is refused with the cost.
-    patience: with validation ratings, epochs without a better log-loss before stopping; 0: never.
-    members: machines that learn the same ratings from different seeds; predictions are averages of
-        theirs (8 if not said, fewer for over two million ratings or very many users and items).
-    presence: learn also which items get rated, for lists; predicted ratings stay the same.
-    presence_precision: of the prior of presence links; larger draws them to zero. By the number of
-        users if not said.
-    presence_budget: links that one pass may look at, ratings times items; beyond, items are
-        sampled.
-    threads: how many to use (all cores if not said); results do not depend on it.
+    What is not given, or None, follows the preset; what the default one has is in brackets. With
+    `preset="paper"` the machine and its learning are those of section 4.1; predictions stay exact
+    means, and the paper's are `predict(users, items, decode="mode", method="mean_field")`.
     """
 
-    def __init__(
-        self,
-        features: FeatureKind | None = None,
-        sides: Sides | None = None,
-        hidden: int | tuple[int, int] | None = None,
-        item_links: int | None = None,
-        user_links: int | None = None,
-        learner: str | Learner | None = None,
-        epochs: int | None = None,
-        seed: int | None = None,
-        *,
-        preset: str = "default",
-        link_shrinkage: float | None = None,
-        link_support: int | None = None,
-        link_budget: float | None = None,
-        patience: int | None = None,
-        members: int | None = None,
-        presence: bool | None = None,
-        presence_precision: float | None = None,
-        presence_budget: float | None = None,
-        threads: int | None = None,
-        dtype: Literal["float32", "float64"] | None = None,
-    ) -> None:
-        told = {
-            "features": features,
-            "sides": sides,
-            "hidden": hidden,
-            "item_links": item_links,
-            "user_links": user_links,
-            "learner": learner,
-            "epochs": epochs,
-            "seed": seed,
-            "link_shrinkage": link_shrinkage,
-            "link_support": link_support,
-            "link_budget": link_budget,
-            "patience": patience,
-            "members": members,
-            "presence": presence,
-            "presence_precision": presence_precision,
-            "presence_budget": presence_budget,
-            "threads": threads,
-            "dtype": dtype,
-        }
-        self._params = {**told, "preset": preset}
-        self.settings = settings_of(preset, **told)
+    @arguments_of(Settings)
+    def __init__(self, **given: Any) -> None:
+        self._params = given
+        self.settings = settings_of(**given)
         self.learner = learner_of(self.settings.learner)
-        self._features_told = features is not None
         self.history: list[EpochRecord] = []
         self.interrupted = False
         self._fitted: FittedModel | None = None
@@ -173,7 +117,9 @@ class OrdinalBM(Configured):
             keeper = Checkpoint(checkpoint, settings, self.learner, ratings, validation)
             saved = keeper.read() if resume else None
         standardiser = (
-            standardiser_of(ratings, self.learner.residual_unit) if table.is_gaussian else None
+            standardiser_of(ratings, self.learner.initialisation.unit_weight)
+            if table.is_gaussian
+            else None
         )
         orientations = machine_ratings(ratings, standardiser)
         tell(Progress("links", 0.0))
@@ -228,7 +174,7 @@ class OrdinalBM(Configured):
     def _feature_kind(self, ratings: Ratings) -> FeatureKind:
         if not ratings.is_continuous or self.settings.features == "gaussian":
             return self.settings.features
-        if self._features_told:
+        if self._params["features"] is not None:
             raise SettingsError(
                 f"these ratings are continuous, and features={self.settings.features!r} needs "
                 "levels: use features='gaussian', or put them into bins with "
@@ -239,7 +185,7 @@ class OrdinalBM(Configured):
     def _new_machines(
         self, told: Settings, ratings: Ratings, table: Features, orientations: CSRPair
     ) -> list[Machine]:
-        return new_machines(told, self.learner, ratings, table, orientations)
+        return new_machines(told, self.learner.initialisation, ratings, table, orientations)
 
     # -- predicting -------------------------------------------------------------------------------
 
@@ -275,7 +221,7 @@ class OrdinalBM(Configured):
         `backend` is the kind of frame, "pandas", "polars" or "pyarrow"; the first one installed if
         not said.
         """
-        pairs = aligned(users, items)
+        pairs = aligned_pairs(users, items)
         codes = self._state.pair_codes(*pairs)
         return prediction_table(pairs, codes, self._state.distribution(*codes, method), backend)
 
@@ -284,13 +230,17 @@ class OrdinalBM(Configured):
     ) -> JointDistribution:
         """The joint distribution of several ratings: of a user, an item, or any set of pairs.
 
+        All asked ratings are in the model together; in `predict_proba` each is there alone. One
+        more unseen rating changes what the machine says of the others, so the joint's `marginals`
+        differ from `predict_proba`, and dependence is to be read off the joint itself.
+
         Up to `limit` configurations are enumerated; beyond that, and always on a continuous scale,
         `draws` of them are drawn by Gibbs sampling.
         """
         state = self._state
         levels = state.scale if isinstance(state.scale, RatingScale) else None
         edges = level_cells(levels, state.standardiser) if levels and state.standardiser else None
-        user_list, item_list = aligned(users, items)
+        user_list, item_list = aligned_pairs(users, items)
         user_codes, item_codes = state.pair_codes(user_list, item_list)
         found, weight, exact = mixed_levels(
             state.conditioned,
@@ -335,12 +285,13 @@ class OrdinalBM(Configured):
 
         `by`: "liked" (the default with presence), how likely an item is to be rated three quarters
         up the scale or higher; "rated", how likely it is to be rated; "gain", an expected gain;
-        "mean", the expected rating; "energy" (the default without presence), the paper's expected
-        decrease of energy (section 2.4), which also ranks high what somebody surely dislikes; or a
-        score of `ordbm.scores`.
+        "mean" (the default without presence), the expected rating; "energy", the paper's expected
+        decrease of energy (section 2.4), whose zero differs from item to item; or a score of
+        `ordbm.scores`.
 
         `diversity` (0 to 1) trades score against likeness to what is listed before. An unknown user
-        is somebody new without ratings.
+        is somebody new without ratings. Given ratings of items that nobody has rated in training
+        are left out, with a warning; an unknown item is an error.
         """
         check_request(user, n, ratings)
         state = self._state
@@ -355,7 +306,7 @@ class OrdinalBM(Configured):
                 partial(linked_items, state, code),
             )
         else:
-            given = ratings or {}
+            given = state.learnt_ratings(ratings or {})
             person = Person(
                 0, state.fold_in(given, self._fold_in_prior), state.fold_in_presence(given)
             )
@@ -383,9 +334,11 @@ class OrdinalBM(Configured):
         }
 
     def rated_proba(self, users: Ids, items: Ids) -> NDArray[np.float64]:
-        """P(rated) of each pair, (pairs,); a pair's own rating never enters. Needs `presence`.
+        """P(rated) of each pair given what else the user has rated, (pairs,). Needs `presence`.
 
-        P of a level is this times `predict_proba`; what is left is P(absent).
+        A pair's own rating is left out, of the user's links and of the number of their ratings;
+        only the learnt biases have seen it. P of a level is this times `predict_proba`; what is
+        left is P(absent).
         """
         conditioned = self._state.conditioned_presence
         if conditioned is None:
@@ -412,9 +365,10 @@ class OrdinalBM(Configured):
 
         The parts are of the log-odds of a rating of `threshold` or more (by default the level that
         splits the predicted probability most evenly), on a continuous scale of the mean. The user
-        is a known one, or somebody new who gave `ratings` {item: rating}. `n` of the user's ratings
-        (all if not said) and `raters` ratings of the item by others are listed one by one, the
-        largest first, the rest summed up. `titles` are what to call items in print.
+        is a known one, or somebody new who gave `ratings` {item: rating}, as `recommend` takes
+        them. `n` of the user's ratings (all if not said) and `raters` ratings of the item by others
+        are listed one by one, the largest first, the rest summed up. `titles` are what to call
+        items in print.
         """
         if item is None or listed_ids(item) is not None or listed_ids(user) is not None:
             raise SettingsError("explain is for one user and one item: give one id of each")
@@ -424,7 +378,7 @@ class OrdinalBM(Configured):
         if ratings is None:
             code = int(state.codes([user], state.users, state.rated_users)[0])
         else:
-            person = state.fold_in(ratings, self._fold_in_prior)
+            person = state.fold_in(state.learnt_ratings(ratings), self._fold_in_prior)
         return explanation_of(
             state, person, user, code, item, threshold=threshold, n=n, raters=raters, titles=titles
         )
@@ -512,10 +466,12 @@ class OrdinalBM(Configured):
         save_model(path, Stored(self._params, self.history, self.interrupted, self._state))
 
     @property
-    def _fold_in_prior(self) -> Learner:
-        """A learner with the precisions of a newcomer's own parameters."""
-        learner = self.learner if self.learner.coupling_precision > 0 else PseudoLikelihood()
-        return learner.for_scale(self.machines[0].features.n_levels)
+    def _fold_in_prior(self) -> Priors:
+        """Those of a fold-in user's own parameters; pseudo-likelihood's if the learner has none."""
+        priors = self.learner.priors
+        if not priors.coupling_precision:
+            priors = PseudoLikelihood().priors
+        return priors.for_scale(self.machines[0].features.n_levels)
 
     @property
     def _state(self) -> FittedModel:
@@ -550,6 +506,8 @@ def _validator(fitted: FittedModel, ratings: Ratings) -> Callable[[], dict[str, 
     method: Method = "exact" if fitted.standardiser is None else "mean_field"
 
     def validate() -> dict[str, float]:
-        return scores(fitted.predicted(fitted.conditioned_now(), users, items, method), ratings)
+        return validation_scores(
+            fitted.predicted(fitted.conditioned_now(), users, items, method), ratings
+        )
 
     return validate

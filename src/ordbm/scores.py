@@ -1,6 +1,6 @@
 """What lists are ranked by: the scores that `recommend(by=...)` takes, and a base for others."""
 
-from ordbm.recommend.scores import (
+from ordbm.recommend.criteria import (
     AtLeast,
     Energy,
     Facts,

@@ -17,20 +17,20 @@ from ordbm.data.standardiser import Standardiser, machine_ratings
 from ordbm.errors import SettingsError
 from ordbm.inference.distributions import RatingDistribution
 from ordbm.inference.fitted import FittedModel
-from ordbm.model.features import FeatureKind, Features
+from ordbm.model.features import Features
 from ordbm.model.features import features as feature_tables
 from ordbm.model.machine import Machine, Side, new_side
 from ordbm.model.neighbours import no_links
-from ordbm.model.settings import Settings, Sides
+from ordbm.model.settings import FeatureKind, Settings, Sides
 from ordbm.runtime.arrays import Codes
 from ordbm.runtime.checks import check_count
 from ordbm.runtime.threads import thread_count
 
-AT_ONCE = 100_000  # ratings drawn together, to keep their tables small
-MOST_LEVELS = 100
-TYPICAL, SPREAD = 0.65, 0.3  # of the levels' shared potential, on a scale from 0 to 1
-OWN_TASTE = 0.5  # deviation of the columns' own potentials
-UNIT = Standardiser(0.0, 1.0)  # Gaussian ratings are drawn in the machine's own unit
+_RATINGS_AT_ONCE = 100_000  # ratings drawn together, to keep their tables small
+_MOST_LEVELS = 100
+_TYPICAL, _SPREAD = 0.65, 0.3  # of the levels' shared potential, on a scale from 0 to 1
+_OWN_TASTE = 0.5  # deviation of the columns' own potentials
+_MACHINE_UNIT = Standardiser(0.0, 1.0)  # Gaussian ratings are drawn in the machine's own unit
 
 
 class Simulated(NamedTuple):
@@ -42,7 +42,7 @@ class Simulated(NamedTuple):
     def distribution(self, users: Any, items: Any) -> RatingDistribution:
         """What the machine says of each pair given all other ratings: the best prediction."""
         known = self.ratings
-        standardiser = UNIT if self.machine.features.is_gaussian else None
+        standardiser = _MACHINE_UNIT if self.machine.features.is_gaussian else None
         fitted = FittedModel(
             known.users, known.items, known.scale, standardiser, [self.machine],
             machine_ratings(known, standardiser), thread_count(None),
@@ -75,8 +75,8 @@ def simulate(
         check_count(name, count, least=1)
     check_count("sweeps", sweeps, least=1)
     check_count("levels", levels, least=2)
-    if levels > MOST_LEVELS:
-        raise SettingsError(f"levels={levels!r}: at most {MOST_LEVELS}")
+    if levels > _MOST_LEVELS:
+        raise SettingsError(f"levels={levels!r}: at most {_MOST_LEVELS}")
     told: Any = strength
     if not isinstance(told, Real) or not 0 <= float(told) < np.inf:
         raise SettingsError(f"strength={strength!r}: must be a number, 0 or more")
@@ -90,7 +90,7 @@ def simulate(
     sizes = n_users, n_items
     machine = _random_machine(rng, table, sizes, asked.hidden_sizes, sides, float(strength))
     users, items = _rated_pairs(rng, n_users, n_items, n_ratings)
-    drawn = drawn_ratings(machine, users, items, rng, sweeps)
+    drawn = draw_ratings(machine, users, items, rng, sweeps)
     gaussian = table.is_gaussian
     rows = CSR(
         start=starts(users, n_users),
@@ -104,7 +104,7 @@ def simulate(
     return Simulated(Ratings.of_rows(user_ids, item_ids, scale, rows), machine)
 
 
-def drawn_ratings(
+def draw_ratings(
     machine: Machine, users: Codes, items: Codes, rng: np.random.Generator, sweeps: int
 ) -> NDArray[Any]:
     """Levels (or values of a Gaussian machine) of all pairs, after `sweeps` steps of h | r, r | h.
@@ -124,8 +124,8 @@ def drawn_ratings(
     ]
     for _ in range(sweeps):
         hidden = [_drawn_hidden(side, row, column, rating, rng) for side, row, column in sides]
-        for first in range(0, len(users), AT_ONCE):
-            part = slice(first, first + AT_ONCE)
+        for first in range(0, len(users), _RATINGS_AT_ONCE):
+            part = slice(first, first + _RATINGS_AT_ONCE)
             potential = np.tile(machine.level_bias.astype(np.float64), (len(users[part]), 1))
             for (side, row, column), h in zip(sides, hidden, strict=True):
                 coupling = side.parameters.coupling[column[part], :, : side.n_hidden]
@@ -168,7 +168,7 @@ def _random_machine(
         for name, n_columns, d in (("user", sizes[1], hidden[0]), ("item", sizes[0], hidden[1]))
     ]
     place = np.linspace(0.0, 1.0, table.n_levels)
-    bias = np.zeros(1) if table.is_gaussian else -0.5 * ((place - TYPICAL) / SPREAD) ** 2
+    bias = np.zeros(1) if table.is_gaussian else -0.5 * ((place - _TYPICAL) / _SPREAD) ** 2
     return Machine(table, bias.astype(np.float32), made[0], made[1])
 
 
@@ -180,7 +180,7 @@ def _random_side(
     coupling = side.parameters.coupling[:, :, :n_hidden]
     _standardise(coupling, strength / np.sqrt(max(n_hidden, 1)))
     own = taste.parameters.coupling[:, :, :1]
-    _standardise(own, OWN_TASTE)
+    _standardise(own, _OWN_TASTE)
     # Half of all couplings taken off, a unit says as much when it is off as when it is on.
     side.parameters.rating_bias[:] = own[:, :, 0] - 0.5 * coupling.sum(axis=2)
     return side

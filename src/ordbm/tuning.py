@@ -23,6 +23,7 @@ from ordbm.errors import (
 )
 from ordbm.estimator import OrdinalBM
 from ordbm.model.learners import Learner, PseudoLikelihood
+from ordbm.model.settings import identity
 from ordbm.runtime.checks import check_count
 from ordbm.training.loop import EpochRecord
 
@@ -144,6 +145,7 @@ def tune(
     made = {
         "ratings": _digest(ratings),
         "fixed settings": repr(sorted(fixed.items())),
+        "rules": _digest_of(identity(base.settings, base.learner, base.settings.epochs)),
         "settings to search": repr(space),
         "validation": validation,
         "metric": metric,
@@ -389,6 +391,11 @@ def _check_same(study: Any, made: Mapping[str, Any], path: object) -> None:
                 "file"
             )
         study.set_user_attr(name, value)
+
+
+def _digest_of(settings: Mapping[str, Any]) -> str:
+    """A fingerprint of all settings, those that nobody chose included."""
+    return hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest()[:16]
 
 
 def _digest(ratings: Ratings) -> str:

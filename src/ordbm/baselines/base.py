@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ordbm.data.frames import Backend
-from ordbm.data.lookup import Ids, aligned
+from ordbm.data.lookup import Ids, aligned_pairs
+from ordbm.data.numeric_columns import finite_numbers
 from ordbm.data.ratings import Ratings
-from ordbm.data.scale import RatingScale, Scale, finite_numbers
+from ordbm.data.scale import RatingScale, Scale
 from ordbm.errors import NotFittedError
-from ordbm.inference.catalogue import AT_ONCE, USERS_AT_ONCE
+from ordbm.inference.catalogue import POTENTIAL_BYTES, USERS_IN_BLOCK
 from ordbm.inference.distributions import Decode, RatingDistribution
 from ordbm.inference.distributions import decode as decoded
 from ordbm.inference.known import Known, check_request, check_trainable
@@ -27,7 +27,7 @@ from ordbm.recommend.candidates import (
     items_of_similar_users,
 )
 from ordbm.recommend.recommendation import Recommendation, recommendations
-from ordbm.recommend.top_n import best
+from ordbm.recommend.top_n import top_lists, unseen_scores
 from ordbm.runtime.arrays import Codes, Mask, Numbers
 from ordbm.runtime.checks import check_count
 from ordbm.training.loop import Callback, EpochRecord
@@ -125,7 +125,7 @@ class Baseline(Configured, ABC):
         not said.
         """
         state = self._state
-        pairs = aligned(users, items)
+        pairs = aligned_pairs(users, items)
         codes = state.known.pair_codes(*pairs)
         return prediction_table(pairs, codes, state.learnt.distribution(*codes), backend)
 
@@ -163,15 +163,15 @@ class Baseline(Configured, ABC):
         )
         allowed = allowed_items(known, candidates, about)
         if code >= 0:
-            rated = _rated(seen, code)
+            rated = seen.by_user.columns_of(code)
         else:
             rated, values = _given(known, ratings or {})
             learnt, code = learnt.fold_in(rated, values), 0
-        score = _open_scores(learnt, np.array([code], np.int32), [rated], allowed)
-        listed, found = next(_top(score, n))
+        score = unseen_scores(learnt.scores(np.array([code], np.int32)), allowed, [rated])
+        listed, found = next(top_lists(score, n))
         users = np.full(len(listed), code, np.int32)
         rating = learnt.distribution(users, listed.astype(np.int32))
-        return recommendations(known.items, listed, found, rating)
+        return recommendations(known.items, listed, found, rating.mean(), rating.confidence())
 
     def recommend_all(
         self, users: Sequence[Any] | None = None, n: int = 10
@@ -184,12 +184,12 @@ class Baseline(Configured, ABC):
         known, seen, learnt = self._state
         codes = known.user_codes(users)
         lists: dict[Any, list[tuple[Any, float]]] = {}
-        at_once = max(1, min(USERS_AT_ONCE, AT_ONCE // (8 * len(known.items))))
+        at_once = max(1, min(USERS_IN_BLOCK, POTENTIAL_BYTES // (8 * len(known.items))))
         for first in range(0, len(codes), at_once):
             block = codes[first : first + at_once]
-            rated = [_rated(seen, user) for user in block]
-            score = _open_scores(learnt, block, rated, known.rated_items)
-            for user, (listed, found) in zip(block.tolist(), _top(score, n), strict=True):
+            rated = map(seen.by_user.columns_of, block)
+            score = unseen_scores(learnt.scores(block), known.rated_items, rated)
+            for user, (listed, found) in zip(block.tolist(), top_lists(score, n), strict=True):
                 items = (known.items[item] for item in listed.tolist())
                 lists[known.users[user]] = list(zip(items, found.tolist(), strict=True))
         return lists
@@ -219,11 +219,6 @@ class Baseline(Configured, ABC):
         return f"{type(self).__name__}({told})"
 
 
-def _rated(ratings: Ratings, user: int) -> Codes:
-    start = ratings.by_user.start
-    return ratings.by_user.column[start[user] : start[user + 1]]
-
-
 def _given(known: Known, given: Mapping[Any, Any]) -> tuple[Codes, Numbers]:
     """Item codes, increasing, and the numbers of what somebody new rated."""
     items = known.given_codes(given)
@@ -235,18 +230,3 @@ def _given(known: Known, given: Mapping[Any, Any]) -> tuple[Codes, Numbers]:
     else:
         values = finite_numbers(answers, item=list(given))
     return items[order], values[order]
-
-
-def _open_scores(learnt: Learnt, users: Codes, rated: Sequence[Codes], allowed: Mask) -> Numbers:
-    """Scores, (users, items), with -inf for what may not be listed or was rated already."""
-    scores = np.where(allowed, learnt.scores(users), -np.inf)
-    for row, items in zip(scores, rated, strict=True):
-        row[items] = -np.inf
-    return scores
-
-
-def _top(scores: Numbers, n: int) -> Iterator[tuple[NDArray[np.int64], Numbers]]:
-    """The items and scores of each row's n best, best first."""
-    for row, items in zip(scores, best(scores, n), strict=True):
-        listed = items[np.isfinite(row[items])]
-        yield listed, row[listed]

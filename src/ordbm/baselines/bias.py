@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ordbm.baselines.checks import check_not_negative
 from ordbm.baselines.points import PointModel, Points
 from ordbm.data.csr import CSR
 from ordbm.data.ratings import Ratings
 from ordbm.runtime.arrays import Codes, Numbers
+from ordbm.runtime.checks import check_finite_amount
 
 MOST_SWEEPS = 100
 SETTLED = 1e-9  # of the ratings' deviation: a sweep that moves less is the last
@@ -28,7 +28,7 @@ class Bias(PointModel):
     """
 
     def __init__(self, damping: float = 5.0) -> None:
-        check_not_negative("damping", damping)
+        check_finite_amount("damping", damping)
         super().__init__(damping=damping)
 
     def _points(self, ratings: Ratings) -> BiasPoints:

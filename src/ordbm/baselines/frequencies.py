@@ -8,12 +8,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ordbm.baselines.base import Baseline, Learnt, Watch
-from ordbm.baselines.checks import check_not_negative
 from ordbm.data.level_counts import log_frequencies
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import ContinuousScale, RatingScale, Scale
 from ordbm.inference.distributions import LevelDistribution, NormalDistribution, RatingDistribution
 from ordbm.runtime.arrays import Codes, Numbers
+from ordbm.runtime.checks import check_finite_amount
 
 Group = Literal["all", "user", "item"]
 
@@ -48,7 +48,7 @@ class _Smoothed(LevelFrequencies):
     """Frequencies of a group with `weight` ratings of the population's added."""
 
     def __init__(self, weight: float = 5.0) -> None:
-        check_not_negative("weight", weight)
+        check_finite_amount("weight", weight)
         Baseline.__init__(self, weight=weight)
 
 

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.baselines.bias import BiasPoints, bias_points, damped_means
-from ordbm.baselines.checks import check_not_negative
 from ordbm.baselines.points import PointModel, Points
 from ordbm.data.csr import CSR
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import level_values
-from ordbm.model.neighbours import BUDGET, ROUNDING, Links, correlation_links
+from ordbm.model.correlation import group_correlations
+from ordbm.model.neighbours import BUDGET, Links, correlation_links
 from ordbm.runtime.arrays import Codes, Numbers
-from ordbm.runtime.checks import check_count
+from ordbm.runtime.checks import check_count, check_finite_amount
 from ordbm.runtime.threads import run_on_threads, share, thread_count
 
 
@@ -42,7 +42,7 @@ class _Neighbourhood(PointModel):
             if count is not None:
                 check_count(name, count, least=1)
         for name, number in (("shrinkage", shrinkage), ("damping", damping), ("budget", budget)):
-            check_not_negative(name, number)
+            check_finite_amount(name, number)
         super().__init__(
             k=k,
             pool=pool,
@@ -156,26 +156,13 @@ class NeighbourPoints(Points):
     def _links_to(self, rows: Codes, values: Numbers) -> Links:
         """The columns most similar to a new column with these ratings, as links of column 0."""
         n = len(self.centre) - 1
-        size = np.diff(self.rows.start)[rows]
-        place = np.concatenate(
-            [np.arange(self.rows.start[row], self.rows.start[row + 1]) for row in rows]
-            or [np.zeros(0, np.int64)]
-        ).astype(np.int64)
+        place = self.rows.positions_of(rows)
         other = self.rows.column[place]
-        x = np.repeat(values, size) - self.bias.mean
+        x = np.repeat(values, np.diff(self.rows.start)[rows]) - self.bias.mean
         y = self.deviation[place] + self.centre[other] - self.bias.mean
-        shared = np.bincount(other, minlength=n)
-        centred = [v - (np.bincount(other, v, n) / np.maximum(shared, 1))[other] for v in (x, y)]
-        square = [np.bincount(other, v * v, n) for v in centred]
-        product = np.bincount(other, centred[0] * centred[1], n)
-        # What is zero but for rounding is zero: the variance of a constant, a correlation.
-        good = product > ROUNDING * np.sqrt(square[0] * square[1])
-        for left, whole in zip(square, (x, y), strict=True):
-            good &= left > ROUNDING * np.bincount(other, whole * whole, n)
-        good &= shared >= self.told["min_support"]
-        similarity = np.zeros(n)
-        similarity[good] = product[good] / np.sqrt(square[0][good] * square[1][good])
-        similarity[good] *= shared[good] / (shared[good] + self.told["shrinkage"])
+        correlation, shared = group_correlations(other, x, y, n)
+        similarity = np.where(shared >= self.told["min_support"], correlation, 0.0)
+        similarity *= shared / np.maximum(shared + self.told["shrinkage"], 1.0)
         found = np.flatnonzero(similarity > 0)
         order = np.argsort(-similarity[found], kind="stable")[: self.told["pool"]]
         listed: Codes = np.sort(found[order]).astype(np.int32)

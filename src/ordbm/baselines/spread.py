@@ -73,7 +73,7 @@ def learnt_spread(scale: Scale, points: Numbers, left_out: Ratings | None) -> Sp
     deviation = max(_deviation(error, width / 4), NARROWEST * step)
     means = np.linspace(low, high, N_MEANS)
     start = -0.5 * ((values - values.mean()) / deviation) ** 2 + np.log(np.gradient(values))
-    spread = Spread(scale, deviation, low, high, tilted(start, values, means)[0])
+    spread = Spread(scale, deviation, low, high, tilted_proba(start, values, means)[0])
     if left_out is None:
         return spread
     # Each left-out rating counts for the two nearest means.
@@ -91,7 +91,7 @@ def learnt_spread(scale: Scale, points: Numbers, left_out: Ratings | None) -> Sp
         method="L-BFGS-B",
         options={"maxiter": MOST_STEPS},
     )
-    return Spread(scale, deviation, low, high, tilted(fit.x, values, means)[0])
+    return Spread(scale, deviation, low, high, tilted_proba(fit.x, values, means)[0])
 
 
 def shape_loss(
@@ -101,7 +101,7 @@ def shape_loss(
 
     dt/db_s = −P(s) (v_s − m) / variance, because the mean stays m.
     """
-    proba, log_proba = tilted(b, values, means)
+    proba, log_proba = tilted_proba(b, values, means)
     centred = values - means[:, None]
     variance = (proba * centred**2).sum(axis=1)
     pull = (count * centred).sum(axis=1) / variance
@@ -111,7 +111,7 @@ def shape_loss(
     return float(loss), gradient
 
 
-def tilted(b: Numbers, values: Numbers, means: Numbers) -> tuple[Numbers, Numbers]:
+def tilted_proba(b: Numbers, values: Numbers, means: Numbers) -> tuple[Numbers, Numbers]:
     """P(s | m) ∝ e^{b_s + t v_s} with each of these means, and its logarithm: (means, levels).
 
     t is found by Newton's method inside a bracket that shrinks with every step.

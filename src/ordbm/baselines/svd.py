@@ -8,14 +8,13 @@ from typing import Any, cast
 import numpy as np
 
 from ordbm.baselines.base import Watch
-from ordbm.baselines.checks import check_not_negative
 from ordbm.baselines.points import PointLearnt, PointModel, Points, inner_split, spread_of
 from ordbm.baselines.spread import Spread
 from ordbm.data.ratings import Ratings
 from ordbm.errors import DivergedError, SettingsError
-from ordbm.metrics.ratings import scores
+from ordbm.metrics.prediction import validation_scores
 from ordbm.runtime.arrays import Codes, Numbers
-from ordbm.runtime.checks import check_count
+from ordbm.runtime.checks import check_count, check_finite_amount
 from ordbm.training.loop import train
 
 INITIAL_SPREAD = 0.1
@@ -47,8 +46,8 @@ class SVD(PointModel):
         check_count("epochs", epochs)
         check_count("seed", seed)
         check_count("patience", patience)
-        check_not_negative("rate", rate)
-        check_not_negative("regularisation", regularisation)
+        check_finite_amount("rate", rate)
+        check_finite_amount("regularisation", regularisation)
         if not isinstance(biases, bool):
             raise SettingsError(f"biases={biases!r}: must be True or False")
         super().__init__(
@@ -80,7 +79,7 @@ class SVD(PointModel):
 
             def validate() -> dict[str, float]:
                 points = training.machine.at(users, items)
-                return scores(training.spread().around(points), validation)
+                return validation_scores(training.spread().around(points), validation)
 
         try:
             self.history, self.interrupted = train(

@@ -101,7 +101,7 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback(invoke_without_command=True)
-def top(
+def root_command(
     context: typer.Context,
     version: Annotated[  # noqa: ARG001
         bool,

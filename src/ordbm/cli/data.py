@@ -11,9 +11,9 @@ import typer
 from typer import Argument
 
 from ordbm.cli.app import app
-from ordbm.cli.inputs import RatingsSource, checked_target, ratings_of, said
+from ordbm.cli.inputs import RatingsSource, check_target, facts_in_words, ratings_and_facts
 from ordbm.cli.options import Json, Quiet, ReadingOptions, unfolded
-from ordbm.cli.output import bytes_shown, print_json, stderr, stdout, table
+from ordbm.cli.output import byte_bar, print_json, stderr, stdout, table
 
 HERE = Path()
 
@@ -35,13 +35,18 @@ def list_(as_json: Json = False) -> None:
     Example: `ordbm data list`
     """
     from ordbm.datasets.download import DOWNLOADS, TERMS
-    from ordbm.datasets.embedded import EMBEDDED
+    from ordbm.datasets.embedded import EMBEDDED, is_installed, remedy
 
     if as_json:
-        found: list[dict[str, Any]] = [{"name": name, "embedded": True} for name in EMBEDDED]
+        found: list[dict[str, Any]] = [
+            {"name": name, "embedded": True, "installed": is_installed(name)} for name in EMBEDDED
+        ]
         print_json(found + [{"name": key, **one._asdict()} for key, one in DOWNLOADS.items()])
         return
-    rows = [(name, "embedded", "ready to use by its name") for name in EMBEDDED]
+    rows = [
+        (name, "embedded", "ready to use by its name" if is_installed(name) else remedy(name))
+        for name in EMBEDDED
+    ]
     rows += [
         (name, f"{one.size / 1e6:.0f} MB" if one.size else "", one.about)
         for name, one in DOWNLOADS.items()
@@ -66,7 +71,7 @@ def get(
     """
     from ordbm.datasets.download import get_dataset
 
-    with bytes_shown(quiet or as_json, name) as show:
+    with byte_bar(quiet or as_json, name) as show:
         path = get_dataset(name, folder, show)
     if as_json:
         print_json({"name": name, "path": str(path), "bytes": path.stat().st_size})
@@ -94,14 +99,14 @@ def convert(
 
     Example: `ordbm data convert ml-1m.zip ratings.parquet`
     """
-    from ordbm.datasets.writers import write_ratings
+    from ordbm.datasets.writer import write_ratings
 
-    checked_target(output)
-    ratings, found = ratings_of(source, reading)
+    check_target(output)
+    ratings, found = ratings_and_facts(source, reading)
     write_ratings(ratings, output)
     if as_json:
         print_json({"ratings": found, "path": str(output), "bytes": output.stat().st_size})
     else:
         say = stderr(quiet).print
-        say(said(found), markup=False)
+        say(facts_in_words(found), markup=False)
         say(f"{output} written ({output.stat().st_size / 1e6:.1f} MB)", markup=False)

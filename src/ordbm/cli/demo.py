@@ -9,33 +9,33 @@ from typing import Any
 
 import ordbm
 from ordbm.cli.app import app
-from ordbm.cli.inputs import ratings_of, said
+from ordbm.cli.evaluate import OURS
+from ordbm.cli.inputs import facts_in_words, ratings_and_facts
 from ordbm.cli.options import Json, Quiet, ReadingOptions
 from ordbm.cli.output import (
-    counted,
+    count_in_words,
     distribution_bars,
-    learning_shown,
+    learning_bar,
     print_json,
     stderr,
     stdout,
-    steps_shown,
+    step_bar,
     table,
 )
-from ordbm.cli.scores import score_tables
+from ordbm.cli.score_table import score_tables
 
-DATA = "movielens-small"
-OURS = "OrdinalBM"
-LISTED = 5
-MEMBERS = 2  # instead of eight: a demo should be quick
-NOT_SHOWN = (
+_DATA = "movielens-small"
+LIST_LENGTH = 5
+_MEMBERS = 2  # instead of eight: a demo should be quick
+_NOT_SHOWN = (
     "Calibration error is left out: predicting the same for everybody wins it trivially; "
     "ordbm evaluate shows it.\n"
 )
-WHY_LISTED = (
+_WHY_LISTED = (
     "Lists are of what somebody is most likely to come across and to rate 4 or higher, among all "
     "items: the machine has also learnt which items get rated."
 )
-TASTE = {
+_TASTE = {
     "Star Wars: Episode IV - A New Hope (1977)": 5.0,
     "Matrix, The (1999)": 5.0,
     "Alien (1979)": 4.5,
@@ -54,25 +54,25 @@ def demo(quiet: Quiet = False, as_json: Json = False) -> None:
 
     quiet = quiet or as_json
     started = time.perf_counter()
-    ratings, read = ratings_of(DATA, ReadingOptions())
+    ratings, read = ratings_and_facts(_DATA, ReadingOptions())
     train, test = ordbm.hold_out(ratings, 0.2, seed=0)
     say = stderr(quiet).print
-    say(f"{said(read)}; {len(test):,} held out to test on", markup=False)
-    model = ordbm.OrdinalBM(members=MEMBERS)
-    with learning_shown(quiet, "learning") as show:
+    say(f"{facts_in_words(read)}; {len(test):,} held out to test on", markup=False)
+    model = ordbm.OrdinalBM(members=_MEMBERS)
+    with learning_bar(quiet, "learning") as show:
         ours = train_and_test(
             model, train, test, validation=0.1, callbacks=[show], name=OURS, bootstrap=0
         )
     say(
-        f"learnt in {ours.seconds['fit']:.1f} s, {counted(len(ours.history), 'epoch')}",
+        f"learnt in {ours.seconds['fit']:.1f} s, {count_in_words(len(ours.history), 'epoch')}",
         markup=False,
     )
     found = {OURS: _shown(ours.scores), **_baseline_scores(train, test, quiet)}
-    titles = load_titles(DATA)
+    titles = load_titles(_DATA)
     user, item, truth = _first_test(test)
     pair: Any = model.distribution([user], [item])
-    known = model.recommend(user, LISTED)
-    new = model.recommend(ratings=_taste(titles), n=LISTED)
+    known = model.recommend(user, LIST_LENGTH)
+    new = model.recommend(ratings=_taste(titles), n=LIST_LENGTH)
     if as_json:
         print_json(
             {
@@ -87,16 +87,16 @@ def demo(quiet: Quiet = False, as_json: Json = False) -> None:
     out = stdout()
     for one in score_tables(found, out.width):
         out.print(one)
-    out.print(NOT_SHOWN, markup=False)
+    out.print(_NOT_SHOWN, markup=False)
     out.print(
         f"User {user} on {titles[item]}: predicted {pair.mean()[0]:.2f}, gave it {truth:g}",
         markup=False,
     )
     out.print(distribution_bars(pair.scale.values, pair.proba[0]))
-    out.print(f"\n{WHY_LISTED}", markup=False)
+    out.print(f"\n{_WHY_LISTED}", markup=False)
     for whom, lines in (
         (f"User {user}", known),
-        ("Somebody new who rated " + ", ".join(f"{t} {v:g}" for t, v in TASTE.items()), new),
+        ("Somebody new who rated " + ", ".join(f"{t} {v:g}" for t, v in _TASTE.items()), new),
     ):
         out.print(f"\n{whom}:", markup=False)
         columns = ("title", "predicted", "confidence", "P(rated)")
@@ -111,7 +111,7 @@ def _baseline_scores(train: Any, test: Any, quiet: bool) -> dict[str, dict[str, 
 
     found = {}
     names = [name for name in BASELINES if name != "popularity"]  # rates as "item" does
-    with steps_shown(quiet, "baselines", len(names), "fitted") as done:
+    with step_bar(quiet, "baselines", len(names), "fitted") as done:
         for name in names:
             scores = train_and_test(BASELINES[name](), train, test, bootstrap=0).scores
             found[name] = _shown(scores)
@@ -130,7 +130,7 @@ def _first_test(test: Any) -> tuple[Any, Any, float]:
 
 def _taste(titles: dict[int, str]) -> dict[int, float]:
     item_of = {title: item for item, title in titles.items()}
-    return {item_of[title]: value for title, value in TASTE.items()}
+    return {item_of[title]: value for title, value in _TASTE.items()}
 
 
 def _listed(lines: Any, titles: dict[int, str]) -> list[dict[str, Any]]:

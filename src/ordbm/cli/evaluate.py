@@ -18,16 +18,16 @@ import ordbm
 from ordbm.cli.app import app
 from ordbm.cli.inputs import (
     RatingsSource,
-    checked_target,
+    check_target,
+    facts_in_words,
     items_of,
-    model_of,
-    ratings_of,
-    said,
+    model_in_file,
+    ratings_and_facts,
     users_of,
 )
 from ordbm.cli.options import Json, ModelOptions, Quiet, ReadingOptions, unfolded
-from ordbm.cli.output import learning_shown, print_json, stderr, stdout, steps_shown
-from ordbm.cli.scores import score_tables
+from ordbm.cli.output import learning_bar, print_json, stderr, stdout, step_bar
+from ordbm.cli.score_table import score_tables
 
 if TYPE_CHECKING:
     from ordbm.data.ids import IdMap
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
     from ordbm.evaluation import CrossValidation, Evaluation
 
 OURS = "OrdinalBM"
-TEST_FRACTION = 0.2
-VALIDATION = 0.1
-FOR_BASELINES: dict[str, Any] = {"validation": 0.0, "by": None}  # they rank in their own way
+_TEST_FRACTION = 0.2
+_VALIDATION = 0.1
+_FOR_BASELINES: dict[str, Any] = {"validation": 0.0, "by": None}  # they rank in their own way
 
 
-@app.command()
+@app.command("evaluate")
 @unfolded
-def evaluate(
+def evaluate_command(
     source: RatingsSource,
     reading: ReadingOptions,
     model_options: ModelOptions,
     test_fraction: Annotated[
         float | None,
         Option(
-            help=f"Share of each user's ratings to test on. [default: {TEST_FRACTION}]",
+            help=f"Share of each user's ratings to test on. [default: {_TEST_FRACTION}]",
             metavar="FRACTION",
         ),
     ] = None,
@@ -73,7 +73,7 @@ def evaluate(
         float | None,
         Option(
             help="Share of the training ratings held out to stop at the best epoch; 0 for none. "
-            f"[default: {VALIDATION}]",
+            f"[default: {_VALIDATION}]",
             metavar="FRACTION",
         ),
     ] = None,
@@ -123,18 +123,18 @@ def evaluate(
     baselines = _baselines(compare, model)
     quiet = quiet or as_json
     options: dict[str, Any] = {"lists": _lengths(lists), "by": by}
-    ratings, read = ratings_of(source, reading, beside=test)
-    stderr(quiet).print(said(read), markup=False)
+    ratings, read = ratings_and_facts(source, reading, beside=test)
+    stderr(quiet).print(facts_in_words(read), markup=False)
     found: list[Any]
     if model is not None:
-        fitted = model_of(model)
+        fitted = model_in_file(model)
         ratings = _with_ids_of(ratings, users_of(fitted), items_of(fitted))
         found = [ordbm.evaluate(fitted, ratings, name=model.name, **options)]
         _warn_of_leak(fitted, ratings)
     else:
         machine = model_options.model()
         seed = split_seed or 0
-        share = VALIDATION if validation is None else validation
+        share = _VALIDATION if validation is None else validation
         asked = {"validation": share, "seed": seed, **options}
         if folds is not None:
             found = _cross_validated({OURS: machine} | baselines, ratings, folds, asked, quiet)
@@ -142,19 +142,19 @@ def evaluate(
             if test is not None:
                 train, held_out = ratings, _test_ratings(test, reading, ratings)
             else:
-                fraction = TEST_FRACTION if test_fraction is None else test_fraction
+                fraction = _TEST_FRACTION if test_fraction is None else test_fraction
                 train, held_out = ordbm.hold_out(ratings, fraction, seed=seed)
             found = _tested({OURS: machine} | baselines, train, held_out, asked, quiet)
     if as_json:
         print_json({"ratings": read, "models": [one.to_dict() for one in found]})
     else:
-        show(found)
+        show_scores(found)
     if report is not None:
         _write_report(found, report, read)
         stderr(quiet).print(f"{report} written", markup=False)
 
 
-def show(found: list[Any]) -> None:
+def show_scores(found: list[Any]) -> None:
     """One model with its intervals, or several side by side."""
     out = stdout()
     if len(found) > 1:
@@ -196,7 +196,7 @@ def _refuse(options: list[str], where: str) -> None:
 
 def _check_report(path: Path | None) -> None:
     """An error before the work where a report cannot be drawn or written."""
-    checked_target(path)
+    check_target(path)
     if path is not None and find_spec("matplotlib") is None:
         raise ordbm.errors.SettingsError('--report needs matplotlib: pip install "ordbm[plot]"')
 
@@ -280,8 +280,8 @@ def _tested(
 
     found = []
     for name, model in models.items():
-        with learning_shown(quiet, name) as show_epochs:
-            own = {"callbacks": [show_epochs]} if name == OURS else FOR_BASELINES
+        with learning_bar(quiet, name) as show_epochs:
+            own = {"callbacks": [show_epochs]} if name == OURS else _FOR_BASELINES
             found.append(train_and_test(model, train, test, name=name, **{**asked, **own}))
     return found
 
@@ -295,8 +295,8 @@ def _cross_validated(
 ) -> list[CrossValidation]:
     found = []
     for name, model in models.items():
-        with steps_shown(quiet, name, folds, "folds") as done:
-            own = {} if name == OURS else FOR_BASELINES
+        with step_bar(quiet, name, folds, "folds") as done:
+            own = {} if name == OURS else _FOR_BASELINES
             found.append(
                 ordbm.cross_validate(
                     model,

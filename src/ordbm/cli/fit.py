@@ -9,9 +9,9 @@ from typer import Option
 
 import ordbm
 from ordbm.cli.app import app
-from ordbm.cli.inputs import RatingsSource, checked_target, ratings_of, said
+from ordbm.cli.inputs import RatingsSource, check_target, facts_in_words, ratings_and_facts
 from ordbm.cli.options import Json, ModelOptions, Quiet, ReadingOptions, unfolded
-from ordbm.cli.output import counted, learning_shown, print_json, stderr
+from ordbm.cli.output import count_in_words, learning_bar, print_json, stderr
 
 
 @app.command()
@@ -58,17 +58,17 @@ def fit(
         raise ordbm.errors.SettingsError(
             "--resume needs --checkpoint DIR: say where the checkpoints are"
         )
-    checked_target(output)
+    check_target(output)
     model = model_options.model()
-    ratings, found = ratings_of(source, reading)
+    ratings, found = ratings_and_facts(source, reading)
     say = stderr(quiet or as_json).print
-    say(said(found), markup=False)
+    say(facts_in_words(found), markup=False)
     if checkpoint is not None and not resume and (checkpoint / FILE).exists():
         say(f"{checkpoint} has a checkpoint: starting anew; --resume goes on from it", markup=False)
     learn, held_out = ratings, None
     if validation:
         learn, held_out = ordbm.hold_out(ratings, validation, seed=model.settings.seed)
-    with learning_shown(quiet or as_json) as show:
+    with learning_bar(quiet or as_json) as show:
         model.fit(
             learn, validation=held_out, callbacks=[show], checkpoint=checkpoint, resume=resume
         )
@@ -102,7 +102,7 @@ def _in_words(summary: dict[str, Any]) -> str:
         if losses
         else ""
     )
-    epochs = counted(summary["epochs"], "epoch")
+    epochs = count_in_words(summary["epochs"], "epoch")
     return (
         f"{summary['model']}: {epochs} in {summary['seconds']:.1f} s{best} "
         f"({summary['bytes'] / 1e6:.1f} MB)"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ordbm.data.ratings import Ratings
     from ordbm.estimator import OrdinalBM
 
-MOST_COMPARED = 100_000  # ids, when one was mistyped
+_MOST_COMPARED = 100_000  # ids, when one was mistyped
 
 RatingsSource = Annotated[
     str,
@@ -34,7 +34,7 @@ ModelFile = Annotated[
 ]
 
 
-def ratings_of(
+def ratings_and_facts(
     source: str, reading: ReadingOptions, *, beside: Path | None = None
 ) -> tuple[Ratings, dict[str, Any]]:
     """The ratings that `source` names, and what is to be said about them.
@@ -55,10 +55,10 @@ def ratings_of(
         ratings = load_dataset(source)
     else:
         ratings = read_ratings(source, **reading.arguments())
-    return ratings, {"source": source, **described(ratings), "seconds": _since(started)}
+    return ratings, {"source": source, **rating_facts(ratings), "seconds": _since(started)}
 
 
-def described(ratings: Ratings) -> dict[str, Any]:
+def rating_facts(ratings: Ratings) -> dict[str, Any]:
     """Ratings in figures."""
     return {
         "ratings": len(ratings),
@@ -69,7 +69,7 @@ def described(ratings: Ratings) -> dict[str, Any]:
     }
 
 
-def said(found: dict[str, Any]) -> str:
+def facts_in_words(found: dict[str, Any]) -> str:
     """The same in words."""
     n = found["duplicates"]
     repeated = f", {n:,} duplicate{'s' if n > 1 else ''} merged" if n else ""
@@ -83,7 +83,7 @@ def _since(started: float) -> float:
     return time.perf_counter() - started
 
 
-def model_of(path: Path) -> OrdinalBM:
+def model_in_file(path: Path) -> OrdinalBM:
     """The model in a file."""
     _load_library()
     return ordbm.load(path)
@@ -125,12 +125,12 @@ def _similar(text: str, known: IdMap) -> str:
     from difflib import get_close_matches
     from itertools import islice
 
-    names = [str(one) for one in islice(known, MOST_COMPARED)]
+    names = [str(one) for one in islice(known, _MOST_COMPARED)]
     close = [] if text.isdecimal() else get_close_matches(text, names, n=3)
     return f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(names[:3])}, …"
 
 
-def checked_target(path: Path | None) -> None:
+def check_target(path: Path | None) -> None:
     """An error before the work, not after it, where a file cannot be written."""
     if path is None:
         return
@@ -162,29 +162,20 @@ def titles_of(source: str | None, model: OrdinalBM) -> dict[Any, str] | None:
 
 def _read_titles(path: Path) -> dict[Any, str]:
     """Titles of a known set, or of a csv or tsv of one's own: the first two columns."""
-    from ordbm.datasets.sources import opened
-    from ordbm.datasets.titles import READERS, read_titles
+    from ordbm.datasets.sources import open_source
+    from ordbm.datasets.titles import TITLE_FILES, read_title_table, read_titles
 
-    suffix = path.suffix.lower()
-    if path.is_dir() or suffix not in (".csv", ".tsv", ".txt") or path.name in READERS:
-        with opened(path) as store:  # read_titles would look beside a file without titles
-            untitled = store.single and path.name.removesuffix(".gz") not in READERS
-        titles = None if untitled else read_titles(path)
-        if titles is None:
-            raise ordbm.errors.RatingsError(
-                f"{path} has no titles: give a csv or tsv whose first columns are id and title"
-            )
-        return titles
-    import csv
-
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file, delimiter="\t" if suffix == ".tsv" else ",", strict=True)
-            return {fields[0].strip(): fields[1] for fields in lines if fields}
-    except (csv.Error, IndexError, UnicodeDecodeError) as problem:
+    own = path.suffix.lower() in (".csv", ".tsv", ".txt") and path.name not in TITLE_FILES
+    if own and not path.is_dir():
+        return dict(read_title_table(path))
+    with open_source(path) as source:  # read_titles would look beside a file without titles
+        untitled = source.single and path.name.removesuffix(".gz") not in TITLE_FILES
+    titles = None if untitled else read_titles(path)
+    if titles is None:
         raise ordbm.errors.RatingsError(
-            f"{path}: line {lines.line_num}: need an id and a title, in UTF-8 ({problem})"
-        ) from None
+            f"{path} has no titles: give a csv or tsv whose first columns are id and title"
+        )
+    return titles
 
 
 def item_of(text: str, model: OrdinalBM, titles: dict[Any, str] | None) -> Any:
@@ -203,7 +194,9 @@ def item_of(text: str, model: OrdinalBM, titles: dict[Any, str] | None) -> Any:
     return matches[0]
 
 
-def rated_of(texts: list[str], model: OrdinalBM, titles: dict[Any, str] | None) -> dict[Any, Any]:
+def given_ratings(
+    texts: list[str], model: OrdinalBM, titles: dict[Any, str] | None
+) -> dict[Any, Any]:
     """What somebody new has rated, from ITEM=RATING."""
     given = {}
     for text in texts:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from ordbm.cli.app import app
-from ordbm.cli.inputs import ModelFile, item_of, items_of, model_of, titles_of, users_of
+from ordbm.cli.inputs import ModelFile, item_of, items_of, model_in_file, titles_of, users_of
 from ordbm.cli.options import Json
-from ordbm.cli.output import counted, facts, print_json, stdout, table
+from ordbm.cli.output import count_in_words, facts, print_json, stdout, table
 from ordbm.cli.recommend import Titles
 from ordbm.cli.values import options_for
 
@@ -43,7 +43,7 @@ def inspect(
     from ordbm.runtime.checks import check_count
 
     check_count("-n", n)
-    model = model_of(file)
+    model = model_in_file(file)
     names = titles_of(titles, model) or {}
     near = None
     if item is not None:
@@ -120,7 +120,7 @@ def _identity(model: OrdinalBM) -> dict[str, Any]:
         "hidden units": f"{sizes[0]} per user, {sizes[1]} per item",
         "links": f"{edges[0]:,} between items, {edges[1]:,} between users",
         "presence": (
-            f"learnt, with links between {counted(len(presence.linked), 'item')}"
+            f"learnt, with links between {count_in_words(len(presence.linked), 'item')}"
             if presence
             else "not learnt"
         ),

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, fields, is_dataclass, make_dataclass
 from functools import partial, wraps
 from typing import Annotated, Any, get_type_hints
 
 from typer import Option
 
 import ordbm
-from ordbm.cli.values import hidden_of, learner_with, named_value, scale_of
+from ordbm.cli.values import hidden_of, learner_with, named_value
+from ordbm.model.declaration import declaration, default_in_words
+from ordbm.model.settings import LEARNING, Settings
 
 Json = Annotated[
     bool, Option("--json", help="Print one JSON document instead of tables.", metavar="")
@@ -29,8 +31,7 @@ def _option(panel: str, *names: str, unless_told: str = "", **told: Any) -> Any:
 
 
 reading: Callable[..., Any] = partial(_option, "Reading ratings")
-machine: Callable[..., Any] = partial(_option, "The machine")
-learning: Callable[..., Any] = partial(_option, "Learning")
+learning: Callable[..., Any] = partial(_option, LEARNING)
 
 
 def unfolded(command: Callable[..., None]) -> Callable[..., None]:
@@ -124,7 +125,10 @@ class ReadingOptions(PairOptions):
 
     def arguments(self) -> dict[str, Any]:
         """What `read_ratings` is to be told."""
-        return {**super().arguments(), "scale": scale_of(self.scale)}
+        from ordbm.data.scale import scale_from_text  # noqa: PLC0415 -- help must be quick
+
+        scale = None if self.scale is None else scale_from_text(self.scale)
+        return {**super().arguments(), "scale": scale}
 
     def options(self) -> list[str]:
         """The options that say the same."""
@@ -139,100 +143,32 @@ class ReadingOptions(PairOptions):
         return found
 
 
+def _option_of(one: Field[Any]) -> tuple[str, Any, Any]:
+    """A setting as a field of options: its name, its type with the option, and its default."""
+    about = declaration(one)
+    is_switch = about.kind is bool
+    names = [f"--{one.name}/--no-{one.name}".replace("_", "-")] if is_switch else []
+    value = one.default if one.name == "preset" else None
+    default = one.name if is_switch else "" if value else default_in_words(one)
+    option = _option(
+        about.panel, *names, help=about.help, metavar=about.metavar, unless_told=default
+    )
+    kind = about.kind if about.kind in (bool, int, float) else str
+    return one.name, Annotated[kind if value else kind | None, option], value
+
+
+_Settings: Any = make_dataclass(
+    "_Settings",
+    [_option_of(one) for one in fields(Settings) if declaration(one).panel],
+    frozen=True,
+    kw_only=True,
+)
+
+
 @dataclass(frozen=True, kw_only=True)
-class ModelOptions:
+class ModelOptions(_Settings):  # type: ignore[misc]
     """The machine and how it is learnt; None where the preset decides."""
 
-    preset: Annotated[
-        str,
-        machine(
-            help="Where settings not given come from: our defaults, or the paper's section 4.1.",
-            metavar="default|paper",
-        ),
-    ] = "default"
-    features: Annotated[
-        str | None,
-        machine(
-            help="How levels enter the energy; Gaussian is taken for continuous ratings.",
-            metavar="ordinal|categorical|gaussian",
-            unless_told="ordinal",
-        ),
-    ] = None
-    sides: Annotated[
-        str | None,
-        machine(
-            help="Who has hidden units: users, items, or both.",
-            metavar="user|item|joint",
-            unless_told="joint",
-        ),
-    ] = None
-    hidden: Annotated[
-        str | None,
-        machine(
-            help="Hidden units per user and per item; 30,60 for different numbers.",
-            metavar="N[,N]",
-            unless_told="25,100; 50,200 from 500,000 ratings",
-        ),
-    ] = None
-    item_links: Annotated[
-        int | None,
-        machine(help="Neighbours that each item is linked to.", metavar="N", unless_told="100"),
-    ] = None
-    user_links: Annotated[
-        int | None,
-        machine(help="Neighbours that each user is linked to.", metavar="N", unless_told="0"),
-    ] = None
-    link_shrinkage: Annotated[
-        float | None,
-        machine(
-            help="A correlation over c common ratings counts by c / (c + X).",
-            metavar="X",
-            unless_told="100",
-        ),
-    ] = None
-    link_support: Annotated[
-        int | None,
-        machine(help="Common ratings that a link needs at least.", metavar="N", unless_told="5"),
-    ] = None
-    link_budget: Annotated[
-        float | None,
-        machine(
-            help="Co-rated pairs that finding links may visit; beyond, it is refused.", metavar="X"
-        ),
-    ] = None
-    presence: Annotated[
-        bool | None,
-        machine(
-            "--presence/--no-presence",
-            help="Learn also which items get rated, for lists; predicted ratings stay the same.",
-            metavar="",
-            unless_told="presence",
-        ),
-    ] = None
-    presence_precision: Annotated[
-        float | None,
-        machine(
-            help="Of the prior of presence links; larger draws them to zero.",
-            metavar="X",
-            unless_told="8 times the cube root of the number of users",
-        ),
-    ] = None
-    presence_budget: Annotated[
-        float | None,
-        machine(
-            help="Ratings times items that one pass over presence may look at; beyond, items are "
-            "sampled.",
-            metavar="X",
-        ),
-    ] = None
-    learner: Annotated[
-        str | None,
-        learning(
-            help="Exact pseudo-likelihood, contrastive divergence, or the paper's structured one.",
-            metavar="pl|cd|structured",
-            unless_told="pl",
-        ),
-    ] = None
     set_: Annotated[
         list[str] | None,
         learning(
@@ -240,41 +176,6 @@ class ModelOptions:
             help="A setting of the learner, as rate=0.3; repeatable. A wrong name lists all.",
             metavar="NAME=VALUE",
         ),
-    ] = None
-    epochs: Annotated[
-        int | None, learning(help="Epochs at most.", metavar="N", unless_told="20")
-    ] = None
-    patience: Annotated[
-        int | None,
-        learning(
-            help="With validation ratings: epochs without a better log-loss before stopping.",
-            metavar="N",
-            unless_told="3",
-        ),
-    ] = None
-    members: Annotated[
-        int | None,
-        learning(
-            help="Machines to learn from different seeds and to average.",
-            metavar="N",
-            unless_told="8; fewer for over 2 M ratings or 300 M couplings",
-        ),
-    ] = None
-    seed: Annotated[
-        int | None,
-        learning(help="Of the initial parameters and of sampling.", metavar="N", unless_told="0"),
-    ] = None
-    threads: Annotated[
-        int | None,
-        learning(
-            help="Threads to use; results do not depend on it.",
-            metavar="N",
-            unless_told="all cores",
-        ),
-    ] = None
-    dtype: Annotated[
-        str | None,
-        learning(help="Numbers to compute with.", metavar="float32|float64", unless_told="float32"),
     ] = None
 
     def given(self) -> list[str]:

@@ -21,12 +21,17 @@ import ordbm
 from ordbm.runtime import atomic_files as files
 
 if TYPE_CHECKING:
+    from ordbm.runtime.compiling import COMPILING
     from ordbm.runtime.progress import Progress
     from ordbm.training.loop import EpochRecord
 
 WIDTH_IN_FILES = 160  # a table in a pipe or file has no terminal to fit into
 BAR_WIDTH = 30
-BEFORE_EPOCHS = {"links": "finding links", "presence": "learning which items get rated"}
+BEFORE_EPOCHS = {
+    "compiling": COMPILING,
+    "links": "finding links",
+    "presence": "learning which items get rated",
+}
 
 
 def stdout() -> Console:
@@ -98,15 +103,15 @@ def distribution_bars(levels: Sequence[Any], shares: Sequence[float]) -> Any:
 
 def print_json(document: Any) -> None:
     """One JSON document on stdout; what is not a finite number is null."""
-    print(json.dumps(plain(document), indent=2, allow_nan=False))
+    print(json.dumps(json_ready(document), indent=2, allow_nan=False))
 
 
-def counted(n: int, what: str) -> str:
+def count_in_words(n: int, what: str) -> str:
     """A number of things in words: 1 epoch, 2 epochs."""
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
-def plain(value: Any) -> Any:
+def json_ready(value: Any) -> Any:
     """`value` in JSON's own kinds: NumPy numbers, arrays and dataclasses unpacked, ids as text."""
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
@@ -115,9 +120,9 @@ def plain(value: Any) -> Any:
     elif hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): json_ready(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [json_ready(one) for one in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, bool | int | str) else str(value)
@@ -157,7 +162,7 @@ def _clock(seconds: float) -> str:
 
 
 @contextmanager
-def learning_shown(quiet: bool, what: str = "learning") -> Iterator[LearningBar]:
+def learning_bar(quiet: bool, what: str = "learning") -> Iterator[LearningBar]:
     """A callback for `fit` that shows epochs and the time left, on a terminal."""
     with _bar(
         quiet,
@@ -168,7 +173,7 @@ def learning_shown(quiet: bool, what: str = "learning") -> Iterator[LearningBar]
 
 
 @contextmanager
-def steps_shown(quiet: bool, what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+def step_bar(quiet: bool, what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
     """A function to be told how many steps are done, shown with the time left on a terminal."""
     with _bar(
         quiet,
@@ -181,7 +186,7 @@ def steps_shown(quiet: bool, what: str, total: int, unit: str) -> Iterator[Calla
 
 
 @contextmanager
-def bytes_shown(quiet: bool, what: str) -> Iterator[Callable[[int, int | None], None]]:
+def byte_bar(quiet: bool, what: str) -> Iterator[Callable[[int, int | None], None]]:
     """A function to be told the bytes so far and in all, shown with speed and time left."""
     with _bar(
         quiet,
@@ -205,7 +210,7 @@ def _bar(quiet: bool, *columns: progress.ProgressColumn) -> progress.Progress:
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
+def output_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write to that takes the place of `path` at the end, or goes without trace."""
     try:
         with files.atomic_file(path) as file:

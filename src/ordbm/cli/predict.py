@@ -16,9 +16,9 @@ from typer import Argument, Option
 
 import ordbm
 from ordbm.cli.app import app
-from ordbm.cli.inputs import ModelFile, checked_target, items_of, model_of, users_of
+from ordbm.cli.inputs import ModelFile, check_target, items_of, model_in_file, users_of
 from ordbm.cli.options import Json, PairOptions, Quiet, unfolded
-from ordbm.cli.output import atomic_file, counted, plain, print_json, stderr, steps_shown
+from ordbm.cli.output import count_in_words, json_ready, output_file, print_json, stderr, step_bar
 
 if TYPE_CHECKING:
     from ordbm.estimator import OrdinalBM
@@ -56,14 +56,14 @@ def predict(
     """  # fmt: skip
     from ordbm.datasets import read_pairs
 
-    checked_target(output)
+    check_target(output)
     if output is not None and output.suffix not in (".csv", ".parquet"):
         raise ordbm.errors.SettingsError(f"{output}: the output must end in .csv or .parquet")
-    model = model_of(file)
+    model = model_in_file(file)
     wanted = read_pairs(pairs, **reading.arguments())
     unknown = Counter[str]()
     with (
-        steps_shown(quiet or as_json, "predicting", len(wanted.users), "pairs") as done,
+        step_bar(quiet or as_json, "predicting", len(wanted.users), "pairs") as done,
         _writer(output, as_json) as write,
     ):
         for first in range(0, len(wanted.users), PAIRS_AT_ONCE):
@@ -76,7 +76,7 @@ def predict(
     if unknown["pairs"]:
         say(f"{unknown['pairs']:,} of {len(wanted.users):,} pairs have an unknown user or item")
     if output is not None:
-        say(f"{output}: {counted(len(wanted.users), 'prediction')}", markup=False)
+        say(f"{output}: {count_in_words(len(wanted.users), 'prediction')}", markup=False)
     if output is not None and as_json:
         print_json(
             {
@@ -119,7 +119,7 @@ def _strangers(found: Any) -> dict[str, int]:
 def _writer(output: Path | None, as_json: bool) -> Iterator[Any]:
     """A function that writes an Arrow table after another, to the file or to stdout."""
     if output is not None:
-        with atomic_file(output) as temporary, _tables_to(temporary, output.suffix) as write:
+        with output_file(output) as temporary, _tables_to(temporary, output.suffix) as write:
             yield write
     elif as_json:
         separator = "["
@@ -127,7 +127,7 @@ def _writer(output: Path | None, as_json: bool) -> Iterator[Any]:
         def write_json(found: Any) -> None:
             nonlocal separator
             for row in found.to_pylist():
-                print(separator, json.dumps(plain(row)), sep="\n", end="")
+                print(separator, json.dumps(json_ready(row)), sep="\n", end="")
                 separator = ","
 
         yield write_json

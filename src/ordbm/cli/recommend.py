@@ -11,14 +11,14 @@ import ordbm
 from ordbm.cli.app import app
 from ordbm.cli.inputs import (
     ModelFile,
+    given_ratings,
     id_of,
     item_of,
-    model_of,
-    rated_of,
+    model_in_file,
     titles_of,
     users_of,
 )
-from ordbm.cli.lists import (
+from ordbm.cli.list_options import (
     candidates_asked_for,
     excluded,
     filtered_out,
@@ -135,7 +135,7 @@ def recommend(
         raise ordbm.errors.SettingsError(
             "say either who the list is for, --user ID, or what they rated, --rated ITEM=RATING"
         )
-    model = model_of(file)
+    model = model_in_file(file)
     names = titles_of(titles, model)
     whom = _whom(model, user, rated, names)
     way = score_asked_for(model, by, at_least, long_tail)
@@ -212,7 +212,7 @@ def explain(
         raise ordbm.errors.SettingsError(
             "say either whose prediction it is, --user ID, or what they rated, --rated ITEM=RATING"
         )
-    model = model_of(file)
+    model = model_in_file(file)
     names = titles_of(titles, model)
     found = model.explain(
         item=item_of(item, model, names), n=n, titles=names, **_whom(model, user, rated, names)
@@ -238,4 +238,4 @@ def _whom(
     """The user, or the ratings of somebody new, as the library takes them."""
     if user is not None:
         return {"user": id_of(user, users_of(model), "user")}
-    return {"ratings": rated_of(rated or [], model, names)}
+    return {"ratings": given_ratings(rated or [], model, names)}

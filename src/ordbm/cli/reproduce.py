@@ -112,9 +112,9 @@ def report(results: Results = RESULTS, quiet: Quiet = False, as_json: Json = Fal
 
     Example: `ordbm reproduce report --results results`
     """
-    from ordbm.experiments.report import write_report
+    from ordbm.experiments.reproduction_report import write_reproduction_report
 
-    paths = write_report(results)
+    paths = write_reproduction_report(results)
     if as_json:
         print_json({"pages": paths})
     else:
@@ -170,7 +170,7 @@ def _work(session: Session, quiet: bool, as_json: bool) -> None:
 
 def _about_data(session: Session) -> str:
     source = session.source
-    found = source.described()
+    found = source.description()
     text = (
         f"{source.path}: {found['ratings']:,} ratings by {found['users']:,} users of "
         f"{found['items']:,} items"

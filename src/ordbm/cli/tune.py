@@ -12,18 +12,18 @@ from typer import Option
 
 import ordbm
 from ordbm.cli.app import app
-from ordbm.cli.inputs import RatingsSource, checked_target, ratings_of, said
+from ordbm.cli.inputs import RatingsSource, check_target, facts_in_words, ratings_and_facts
 from ordbm.cli.options import Json, ModelOptions, Quiet, ReadingOptions, unfolded
-from ordbm.cli.output import facts, print_json, stderr, stdout, steps_shown
+from ordbm.cli.output import facts, print_json, stderr, stdout, step_bar
 from ordbm.cli.values import options_for
 
 if TYPE_CHECKING:
     from ordbm.tuning import Trial
 
 
-@app.command()
+@app.command("tune")
 @unfolded
-def tune(
+def tune_command(
     source: RatingsSource,
     reading: ReadingOptions,
     model_options: ModelOptions,
@@ -62,22 +62,22 @@ def tune(
 
     Example: `ordbm tune ratings.csv --study study.db --trials 50`
     """
-    from ordbm.tuning import tune as tuned
+    from ordbm.tuning import tune
 
-    checked_target(study)
+    check_target(study)
     quiet = quiet or as_json
     say = stderr(quiet).print
     fixed = {name: value for name, value in model_options.arguments().items() if value is not None}
-    ratings, read = ratings_of(source, reading)
-    say(said(read), markup=False)
+    ratings, read = ratings_and_facts(source, reading)
+    say(facts_in_words(read), markup=False)
     searched, _ = ordbm.hold_out(ratings, test_fraction, seed=split_seed)
-    with steps_shown(quiet, "tuning", trials, "trials") as done:
+    with step_bar(quiet, "tuning", trials, "trials") as done:
 
         def told(trial: Trial) -> None:
             done(trial.number)
             say(_in_words(trial, metric), markup=False)
 
-        found = tuned(
+        found = tune(
             searched,
             trials=trials,
             timeout=timeout,

@@ -5,29 +5,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 import ordbm
-
-
-def scale_of(text: str | None) -> Any:
-    """The scale that `--scale` describes."""
-    if text is None or text == "continuous":
-        return text
-    binned = text.startswith("bins:")
-    parts = [part.strip() for part in text.removeprefix("bins:").split(",")]
-    try:
-        levels: list[Any] = [float(part) for part in parts]
-    except ValueError:
-        if binned:
-            raise ordbm.errors.SettingsError(
-                f"--scale {text}: the edges of bins must be numbers"
-            ) from None
-        levels = parts
-    if not binned:
-        return levels
-    return ordbm.RatingScale.bins(levels)
 
 
 def hidden_of(text: str) -> int | tuple[int, ...]:
@@ -55,7 +36,7 @@ def learner_with(preset: str, learner: str | None, told: Mapping[str, str]) -> A
     from ordbm.model.settings import settings_of
 
     base = learner_of(settings_of(preset, learner=learner).learner)
-    known = {field.name: getattr(base, field.name) for field in fields(base)}
+    known = {name: value for name, value in base.settings().items() if not is_dataclass(value)}
     found = {}
     for name, text in told.items():
         if name not in known:
@@ -92,9 +73,10 @@ def options_for(arguments: Mapping[str, Any]) -> list[str]:
             same = [name for name, known in LEARNERS.items() if type(known) is type(value)]
             base = min(same, key=lambda name: LEARNERS[name].other_side != value.other_side)
             found += ["--learner", base]
-            for field in fields(value):
-                if getattr(value, field.name) != getattr(LEARNERS[base], field.name):
-                    found += ["--set", f"{field.name}={getattr(value, field.name)}"]
+            plain = LEARNERS[base].settings()
+            for setting, one in value.settings().items():
+                if one != plain[setting]:
+                    found += ["--set", f"{setting}={one}"]
         elif isinstance(value, bool):
             found.append(f"--{'' if value else 'no-'}{name.replace('_', '-')}")
         elif value is not None and (name, value) != ("preset", "default"):

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from ordbm.runtime.arrays import Codes
 
-LONGEST_INT32 = 2**31 - 1
+_LONGEST_INT32 = 2**31 - 1
 
 
 class CSR(NamedTuple):
@@ -35,6 +35,16 @@ class CSR(NamedTuple):
     def row(self) -> NDArray[np.int32]:
         """The row of each position, (N,)."""
         return np.repeat(np.arange(self.n_rows, dtype=np.int32), np.diff(self.start))
+
+    def columns_of(self, row: int) -> Codes:
+        """The columns that a row rated."""
+        return self.column[self.start[row] : self.start[row + 1]]
+
+    def positions_of(self, rows: Codes) -> NDArray[np.int64]:
+        """The positions of the ratings of these rows, one row after the other."""
+        begin, size = self.start[rows], np.diff(self.start)[rows]
+        end = np.cumsum(size)
+        return np.arange(end[-1] if len(end) else 0) + np.repeat(begin - end + size, size)
 
 
 def transpose(rows: CSR, n_columns: int) -> CSR:
@@ -78,7 +88,7 @@ def starts(sorted_keys: Codes, n_keys: int) -> NDArray[np.int64]:
 
 
 def _positions(n: int) -> NDArray[Any]:
-    return np.arange(n, dtype=np.int32 if n <= LONGEST_INT32 else np.int64)
+    return np.arange(n, dtype=np.int32 if n <= _LONGEST_INT32 else np.int64)
 
 
 class CSRPair(NamedTuple):

@@ -8,15 +8,14 @@ from importlib.util import find_spec
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ordbm.data.columns import Column
 from ordbm.errors import SettingsError
 
-Column = list[Any] | NDArray[Any]
 Backend = Literal["pandas", "polars", "pyarrow"]
 
 # What polars and pyarrow have column types for; the columns of other values become text.
-PLAIN = (bool, int, float, str, bytes, dt.date, dt.datetime, dt.time, dt.timedelta, np.generic)
+_PLAIN = (bool, int, float, str, bytes, dt.date, dt.datetime, dt.time, dt.timedelta, np.generic)
 
 
 def frame_of(columns: dict[str, Any], backend: Backend | None = None) -> Any:
@@ -84,7 +83,7 @@ def _typed(values: Column, make: Callable[..., Any]) -> Any:
     if isinstance(values, np.ndarray):
         return make(values)
     kinds = _kinds(values) - {type(None)}
-    if len(kinds) <= 1 and all(issubclass(kind, PLAIN) for kind in kinds):
+    if len(kinds) <= 1 and all(issubclass(kind, _PLAIN) for kind in kinds):
         try:
             return make(values)
         except (OverflowError, UnicodeEncodeError):

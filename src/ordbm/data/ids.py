@@ -9,45 +9,14 @@ from functools import cached_property
 from itertools import count, repeat
 from typing import Any, TypeGuard
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from ordbm.data.columns import Column, EncodedColumn, plain_column
 from ordbm.errors import RatingsError, offending_rows
 from ordbm.runtime.arrays import Codes
 
-Column = list[Any] | NDArray[Any]
-
-NEVER_MISSING = {int, str, bytes, tuple, bool}
-
-
-def plain_column(values: Any, name: str = "ids") -> Column:
-    """`values` as a 1-D NumPy array if they come from one or from a frame, otherwise as a list.
-
-    A list is left alone: NumPy would turn large integers into floats and strip NULs from strings.
-    """
-    if isinstance(values, (str, bytes)):
-        raise RatingsError(f"{name}: got one string, need a sequence; wrap it in a list")
-    if isinstance(values, list):
-        return values
-    values = nw.from_native(values, series_only=True, allow_series=True, pass_through=True)
-    if isinstance(values, nw.Series):
-        values = values.to_numpy()
-    elif isinstance(values, np.ma.MaskedArray):
-        mask, values = np.ma.getmaskarray(values), values.data.astype(object)
-        values[mask] = None
-    elif not hasattr(values, "__array__"):
-        try:
-            return list(values)
-        except TypeError:
-            kind = type(values).__name__
-            raise RatingsError(f"{name}: need a sequence, got {kind}") from None
-    array = np.asarray(values)
-    if array.ndim == 0:
-        raise RatingsError(f"{name}: need a sequence, got one value ({array}); wrap it in a list")
-    if array.ndim != 1:
-        raise RatingsError(f"{name}: need one dimension, got an array of shape {array.shape}")
-    return array
+_NEVER_MISSING = {int, str, bytes, tuple, bool}
 
 
 @dataclass(frozen=True)
@@ -62,12 +31,15 @@ class IdMap:
     @classmethod
     def of(cls, ids: Any, name: str = "ids") -> tuple[IdMap, Codes]:
         """The map of all distinct `ids`, in order of first appearance, and the code of each."""
+        if isinstance(ids, EncodedColumn):
+            known, code = cls.of(ids.distinct, name)  # which may repeat, or not be there at all
+            order, codes = _factorised_integers(code[ids.codes])
+            return cls(tuple(known.ids[place] for place in order.tolist())), codes
         column = plain_column(ids, name)
         if _is_integer_array(column) and len(column):
             distinct, codes = _factorised_integers(column.astype(np.int64, copy=False))
             return cls(tuple(distinct.tolist())), codes
-        values = _python_values(column)
-        return _factorised(values, name)
+        return _factorised(_python_values(column), name)
 
     def codes(self, ids: Any, name: str = "ids") -> Codes:
         """The code of each of `ids`, -1 for the unknown and the missing."""
@@ -143,13 +115,17 @@ def _python_value(value: Any) -> Hashable:
 
 
 def _factorised(values: list[Any], name: str) -> tuple[IdMap, Codes]:
-    """The map of the distinct `values` by first appearance, and the code of each."""
+    """The map of the distinct `values` by first appearance, and the code of each.
+
+    Not by Arrow, whose columns are of one type: `1`, `"a"` and tuples may be ids of one map, and
+    `5` and `5.0` are one id.
+    """
     table: defaultdict[Any, int] = defaultdict(count().__next__)
     try:
         codes = np.fromiter(map(table.__getitem__, values), np.int32, len(values))
     except TypeError:
         raise _unhashable(values, name) from None
-    if set(map(type, table)) <= NEVER_MISSING:
+    if set(map(type, table)) <= _NEVER_MISSING:
         return IdMap(tuple(table)), codes
     if any(map(_is_missing, table)):
         bad = [row for row, value in enumerate(values) if _is_missing(value)]
@@ -186,35 +162,12 @@ def _is_missing(value: Any) -> bool:
         return True
 
 
-def _factorised_integers(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], Codes]:
-    """Distinct integers by first appearance, and each value's rank among them."""
-    low = int(values.min())
-    span = int(values.max()) - low + 1
-    if span > 4 * len(values) + 1024:
-        return _factorised_by_sorting(values)
-    offset = values - low
-    first = np.full(span, len(values), np.int64)
-    # The last of repeated assignments stays, so going backwards leaves first appearances.
-    first[offset[::-1]] = np.arange(len(values) - 1, -1, -1)
-    distinct = np.flatnonzero(first < len(values))
-    distinct = distinct[np.argsort(first[distinct])]
-    rank = np.empty(span, np.int32)
-    rank[distinct] = np.arange(len(distinct), dtype=np.int32)
-    return distinct + low, rank[offset]
+def _factorised_integers(values: NDArray[Any]) -> tuple[NDArray[Any], Codes]:
+    """Distinct integers by first appearance, and each value's place among them."""
+    import pyarrow as pa  # noqa: PLC0415
 
-
-def _factorised_by_sorting(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], Codes]:
-    order = np.argsort(values)
-    ordered = values[order]
-    begins = np.ones(len(values), bool)  # whether a run of equal values begins here
-    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
-    first = np.minimum.reduceat(order, np.flatnonzero(begins))
-    by_first = np.argsort(first)
-    rank = np.empty(len(first), np.int32)
-    rank[by_first] = np.arange(len(first), dtype=np.int32)
-    codes = np.empty(len(values), np.int32)
-    codes[order] = np.repeat(rank, np.diff(np.flatnonzero(begins), append=len(values)))
-    return values[first[by_first]], codes
+    encoded = pa.array(values).dictionary_encode()
+    return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
 
 
 def _positions(values: NDArray[np.int64], ordered: NDArray[np.int64], codes: Codes) -> Codes:

@@ -14,7 +14,7 @@ from ordbm.errors import RatingsError
 Ids = Any
 
 
-def aligned(users: Ids, items: Ids) -> tuple[Sequence[Any], Sequence[Any]]:
+def aligned_pairs(users: Ids, items: Ids) -> tuple[Sequence[Any], Sequence[Any]]:
     """Users and items of equal length; a single id stands for as many as needed."""
     users, items = _plain(users), _plain(items)
     user_list, item_list = listed_ids(users), listed_ids(items)

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from ordbm.data.columns import (
+    Column,
+    ColumnChoice,
+    EncodedColumn,
+    column_places,
+    plain_column,
+)
 from ordbm.data.csr import CSR, stable_order, starts, with_transpose
 from ordbm.data.frames import Backend, frame_of
-from ordbm.data.ids import Column, IdMap, plain_column
-from ordbm.data.scale import ContinuousScale, Levels, RatingScale, Scale, Values, finite_numbers
+from ordbm.data.ids import IdMap
+from ordbm.data.numeric_columns import finite_numbers
+from ordbm.data.scale import ContinuousScale, Levels, RatingScale, Scale, ScaleLike, scale_for
 from ordbm.errors import RatingsError, offending_rows
-from ordbm.runtime.arrays import Codes
+from ordbm.runtime.arrays import Codes, Numbers
 
-ScaleLike = Scale | Literal["continuous"] | Iterable[float] | Iterable[str] | None
 Duplicates = Literal["last", "mean", "error"]
-
-# As they are once case, spaces and signs are gone: `user_id`, `userId` and `User-ID` are `userid`.
-USUAL = {
-    "user": "user userid uid userno customer customerid reviewer reviewerid member memberid rater "
-    "raterid person personid username",
-    "item": "item itemid iid itemno movie movieid film filmid product productid asin book bookid "
-    "isbn business businessid song songid track trackid artist artistid game gameid joke jokeid "
-    "recipe recipeid article articleid anime animeid",
-    "rating": "rating ratings star stars score scores overall grade bookrating userrating "
-    "reviewscore reviewrating",
-}
 
 
 class Ratings:
@@ -56,8 +50,8 @@ class Ratings:
         scale: ScaleLike = None,
         duplicates: Duplicates = "last",
     ) -> None:
-        user_column = plain_column(users, "users")
-        item_column = plain_column(items, "items")
+        user_column = _id_column(users, "users")
+        item_column = _id_column(items, "items")
         rating_column = plain_column(values, "ratings")
         lengths = (len(user_column), len(item_column), len(rating_column))
         if len(set(lengths)) > 1:
@@ -66,10 +60,10 @@ class Ratings:
             raise RatingsError("no ratings: need at least one (user, item, rating)")
         if duplicates not in get_args(Duplicates):
             raise RatingsError(f"duplicates must be 'last', 'mean' or 'error', not {duplicates!r}")
-        beside: dict[str, Any] = {"user": user_column, "item": item_column}
+        beside = {"user": user_column, "item": item_column}
         self.users, user_codes = IdMap.of(user_column, "users")
         self.items, item_codes = IdMap.of(item_column, "items")
-        self.scale = _scale_for(rating_column, scale, beside)
+        self.scale = scale_for(rating_column, scale, **beside)
         level, value = _measured(rating_column, self.scale, beside)
         order = stable_order(item_codes, self.n_items)
         order = order[stable_order(user_codes[order], self.n_users)]
@@ -116,18 +110,17 @@ class Ratings:
             ) from None
         if isinstance(table, nw.LazyFrame):
             table = table.collect()
-        user, item, rating = _usual_columns(table.columns, user, item, rating)
-        missing = [name for name in (user, item, rating) if name not in table.columns]
-        if missing:
-            raise RatingsError(
-                f"no column {', '.join(map(repr, missing))}; the columns are "
-                f"{', '.join(map(repr, table.columns))}: say which to use with user=, item=, "
-                "rating="
-            )
-        dtype = table[rating].dtype
-        if scale is None and isinstance(dtype, nw.Enum):
-            scale = list(dtype.categories)
-        return cls(table[user], table[item], table[rating], scale, duplicates)
+        names = list(table.columns)
+        choices: dict[str, ColumnChoice] = {
+            role: names.index(name) if name in names else name if name != role else None
+            for role, name in (("user", user), ("item", item), ("rating", rating))
+        }
+        users, items, values = (
+            table.get_column(names[place]) for place in column_places(names, choices)
+        )
+        if scale is None and isinstance(values.dtype, nw.Enum):
+            scale = list(values.dtype.categories)
+        return cls(users, items, values, scale, duplicates)
 
     @classmethod
     def of_rows(cls, users: IdMap, items: IdMap, scale: Scale, by_user: CSR) -> Ratings:
@@ -166,7 +159,7 @@ class Ratings:
         return self.by_user.level
 
     @property
-    def values(self) -> Values:
+    def values(self) -> Numbers:
         """The number of each rating on the scale."""
         if isinstance(self.scale, ContinuousScale):
             return np.asarray(self.by_user.value, np.float64)
@@ -221,46 +214,8 @@ class Ratings:
         )
 
 
-def is_usual(name: str, role: str) -> bool:
-    """Whether columns of users, items or ratings (`role`) often have this name."""
-    return re.sub(r"[^a-z0-9]", "", name.lower()) in USUAL[role].split()
-
-
-def _usual_columns(columns: Sequence[Any], *names: str) -> list[str]:
-    """The names of user, item and rating; a default that is no column, as the usual name found."""
-    found = []
-    for role, name in zip(USUAL, names, strict=True):
-        free = [other for other in columns if isinstance(other, str) and other not in names]
-        usual = [other for other in free if is_usual(other, role)]
-        if name != role or name in columns:
-            found.append(name)
-        elif len(usual) > 1:
-            raise RatingsError(
-                f"columns {', '.join(map(repr, usual))} could all be the {role}: say which to use "
-                f"with {role}="
-            )
-        else:
-            found.append(usual[0] if usual else name)
-    return found
-
-
-def _scale_for(column: Column, scale: ScaleLike, beside: dict[str, Any]) -> Scale:
-    """The scale as given, or the one found in the ratings."""
-    if isinstance(scale, (RatingScale, ContinuousScale)):
-        return scale
-    if isinstance(scale, str):
-        if scale != "continuous":
-            raise RatingsError(f"scale must be levels or 'continuous', not {scale!r}")
-        return ContinuousScale.of(finite_numbers(column, **beside))
-    if scale is not None:
-        if not isinstance(scale, Iterable):
-            raise RatingsError(
-                f"scale={scale!r}: need all levels from lowest to highest, as in "
-                "scale=[1, 2, 3, 4, 5], or 'continuous'"
-            )
-        return RatingScale(scale)
-    finite_numbers(column, **beside)
-    return RatingScale.infer(column)
+def _id_column(ids: Any, name: str) -> Column | EncodedColumn:
+    return ids if isinstance(ids, EncodedColumn) else plain_column(ids, name)
 
 
 def _measured(column: Column, scale: Scale, beside: dict[str, Any]) -> tuple[Levels, NDArray[Any]]:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.data.ids import Column, plain_column
+from ordbm.data.columns import Column, plain_column
+from ordbm.data.numeric_columns import finite_numbers
 from ordbm.errors import RatingsError, offending_rows
 from ordbm.runtime.arrays import Numbers
 
-MOST_INFERRED_LEVELS = 100
+_MOST_INFERRED_LEVELS = 100
 MOST_LEVELS = 255  # a level is a uint8, and one code is left for "absent"
-LARGEST = 1e150  # sums of squares of larger numbers would overflow
-TINY = 1e-290  # levels no further apart have no middle
-DIFFERENT = 1e-6  # numbers further apart than this, also relative to their size, are never one
-SAME = 1e-12  # relative: numbers no further apart are one, as 0.1 + 0.2 and 0.3
-ROUNDING = 1e-6  # relative: ratings stored as float32 still find their level
+_TINY = 1e-290  # levels no further apart have no middle
+_DIFFERENT = 1e-6  # numbers further apart than this, also relative to their size, are never one
+_SAME = 1e-12  # relative: numbers no further apart are one, as 0.1 + 0.2 and 0.3
+_ROUNDING = 1e-6  # relative: ratings stored as float32 still find their level
 
 Levels = NDArray[np.uint8]
-Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -53,9 +52,9 @@ class RatingScale:
     `RatingScale(["poor", "fair", "good"])` takes labels from lowest to highest, numbered 1..n.
     """
 
-    values: Values
+    values: Numbers
     labels: tuple[str, ...] | None
-    edges: Values | None
+    edges: Numbers | None
 
     def __init__(self, levels: Iterable[float] | Iterable[str]) -> None:
         given = list(plain_column(levels, "levels"))
@@ -71,10 +70,10 @@ class RatingScale:
         if _is_boolean(values):
             return cls([0, 1])
         found = _distinct(numbers)
-        if len(found) > MOST_INFERRED_LEVELS:
+        if len(found) > _MOST_INFERRED_LEVELS:
             return ContinuousScale.of(numbers)
         grid = _regular_grid(found)
-        return cls(found if grid is None or len(grid) > MOST_INFERRED_LEVELS else grid)
+        return cls(found if grid is None or len(grid) > _MOST_INFERRED_LEVELS else grid)
 
     @classmethod
     def bins(cls, edges: Iterable[float]) -> RatingScale:
@@ -90,18 +89,18 @@ class RatingScale:
         return scale
 
     def _set(
-        self, values: Values, labels: tuple[str, ...] | None = None, edges: Values | None = None
+        self, values: Numbers, labels: tuple[str, ...] | None = None, edges: Numbers | None = None
     ) -> None:
         if not 1 <= len(values) <= MOST_LEVELS:
             raise RatingsError(
                 f"a scale has 1 to {MOST_LEVELS} levels, got {len(values)}; for more, use "
                 "RatingScale.bins(edges) or a continuous scale"
             )
-        repeated = len(set(labels)) < len(labels) if labels else np.any(np.diff(values) <= TINY)
+        repeated = len(set(labels)) < len(labels) if labels else np.any(np.diff(values) <= _TINY)
         if repeated:
             raise RatingsError(
-                f"the levels of a scale must be distinct, got {listed(labels or values)}; leave "
-                "out those that repeat"
+                f"the levels of a scale must be distinct, got {_abbreviated(labels or values)}; "
+                "leave out those that repeat"
             )
         values.flags.writeable = False
         self.values, self.labels, self.edges = values, labels, edges
@@ -132,14 +131,14 @@ class RatingScale:
         if self.labels:
             return f"{len(self)} levels: {' < '.join(self.labels)}"
         if self.edges is not None:
-            return f"{len(self)} bins with edges {listed(self.edges)}"
-        return f"{len(self)} level{'s' * (len(self) > 1)}: {listed(self.values)}"
+            return f"{len(self)} bins with edges {_abbreviated(self.edges)}"
+        return f"{len(self)} level{'s' * (len(self) > 1)}: {_abbreviated(self.values)}"
 
     def __repr__(self) -> str:
         if self.edges is not None:
-            return f"RatingScale.bins([{listed(self.edges, len(self.edges))}])"
+            return f"RatingScale.bins([{_abbreviated(self.edges, len(self.edges))}])"
         levels = map(repr, self.labels) if self.labels else self.values
-        return f"RatingScale([{listed(levels, len(self))}])"
+        return f"RatingScale([{_abbreviated(levels, len(self))}])"
 
     def codes(self, values: Any, **beside: Any) -> Levels:
         """The level of each rating, as uint8; a rating off the scale is an error naming its row.
@@ -156,10 +155,10 @@ class RatingScale:
             )
         return codes.astype(np.uint8)
 
-    def nearest(self, numbers: Values) -> Levels:
+    def nearest(self, numbers: Numbers) -> Levels:
         """The level whose number is nearest to each of `numbers`; from halfway on, the higher."""
         middles = (self.values[:-1] + self.values[1:]) / 2
-        slack = min(1e-9 * _magnitude(self.values), ROUNDING * self._closest)
+        slack = min(1e-9 * _magnitude(self.values), _ROUNDING * self._closest)
         return np.searchsorted(middles, numbers + slack, side="right").astype(np.uint8)
 
     def _found(self, column: Column, beside: dict[str, Any]) -> NDArray[np.int16]:
@@ -187,7 +186,7 @@ class RatingScale:
 
     @property
     def _tolerance(self) -> float:
-        return min(ROUNDING * _magnitude(self.values), self._closest / 4)
+        return min(_ROUNDING * _magnitude(self.values), self._closest / 4)
 
     @property
     def _closest(self) -> float:
@@ -196,89 +195,58 @@ class RatingScale:
 
 
 Scale = RatingScale | ContinuousScale
+ScaleLike = Scale | Literal["continuous"] | Iterable[float] | Iterable[str] | None
 
 
-def finite_numbers(values: Any, name: str = "ratings", **beside: Any) -> Values:
-    """`values` as float64, or an error naming the rows that are text, missing or too large."""
-    column = plain_column(values, name)
-    if not len(column):
-        raise RatingsError(f"no {name}: need at least one")
-    numbers = _as_float(column)
-    if numbers is None:
-        raise RatingsError(_not_numbers(column, name, beside))
-    cells = {**beside, _singular(name): column}
-    bad = ~np.isfinite(numbers)
-    if bad.any():
+def given_scale(scale: ScaleLike) -> Scale | None:
+    """The scale that was given; None if the ratings tell it: `None`, and `"continuous"`."""
+    if scale is None or isinstance(scale, RatingScale | ContinuousScale):
+        return scale
+    if isinstance(scale, str):
+        if scale != "continuous":
+            raise RatingsError(f"scale must be levels or 'continuous', not {scale!r}")
+        return None
+    if not isinstance(scale, Iterable):
         raise RatingsError(
-            f"{name} must be finite numbers: {offending_rows(bad, **cells)}; correct or drop "
-            "these rows"
+            f"scale={scale!r}: need all levels from lowest to highest, as in "
+            "scale=[1, 2, 3, 4, 5], or 'continuous'"
         )
-    large = np.abs(numbers) > LARGEST
-    if large.any():
-        raise RatingsError(
-            f"{name} beyond {LARGEST:g} are too large, their deviation would overflow: "
-            f"{offending_rows(large, **cells)}; correct these rows, or divide all {name} by one "
-            "number"
-        )
-    return numbers
+    return RatingScale(scale)
 
 
-def listed(values: Iterable[Any], limit: int = 12) -> str:
+def scale_for(ratings: Column, scale: ScaleLike, **beside: Any) -> Scale:
+    """The scale that was given, or the one found in the ratings.
+
+    `beside` are further columns (`user=...`, `item=...`) to show where a rating is wrong.
+    """
+    given = given_scale(scale)
+    if given is not None:
+        return given
+    numbers = finite_numbers(ratings, **beside)
+    return ContinuousScale.of(numbers) if scale == "continuous" else RatingScale.infer(ratings)
+
+
+def scale_from_text(text: str) -> ScaleLike:
+    """A scale in one line: `1,2,3,4,5`, `poor,fair,good`, `bins:0,2.5,5` or `continuous`."""
+    if text == "continuous":
+        return "continuous"
+    binned = text.startswith("bins:")
+    levels = [level.strip() for level in text.removeprefix("bins:").split(",")]
+    try:
+        numbers = [float(level) for level in levels]
+    except ValueError:
+        if binned:
+            raise RatingsError(f"scale {text}: the edges of bins must be numbers") from None
+        return levels
+    return RatingScale.bins(numbers) if binned else numbers
+
+
+def _abbreviated(values: Iterable[Any], limit: int = 12) -> str:
     """`1, 2, 3, ..., 100`: values in words, the middle left out when there are many."""
     texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
     if len(texts) > limit:
         texts = [*texts[: limit - 1], "...", texts[-1]]
     return ", ".join(texts)
-
-
-def _as_float(column: Column) -> Values | None:
-    """`column` as float64 with NaN for None; None if something in it is not a real number."""
-    if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
-        return column.astype(np.float64)
-    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
-        return None
-    numbers = np.empty(len(column))
-    try:
-        for row, value in enumerate(column):
-            numbers[row] = np.nan if value is None else _number(value)
-    except (TypeError, ValueError):
-        return None
-    except OverflowError:
-        numbers[row:] = np.inf
-    return numbers
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, (str, bytes)):
-        raise TypeError
-    return float(value)
-
-
-def _not_numbers(column: Column, name: str, beside: dict[str, Any]) -> str:
-    bad = [row for row in range(len(column)) if _as_float([column[row]]) is None]
-    where = offending_rows(bad, **beside, **{_singular(name): column})
-    if not all(isinstance(column[row], str) for row in bad):
-        return f"{name} must be real numbers: {where}; correct or drop these rows"
-    if all(_reads_as_number(column[row]) for row in bad):
-        return f"{name} are text, not numbers: {where}; convert them with float() first"
-    if name != "ratings":
-        return f"{name} are text, not numbers: {where}; give numbers only"
-    return (
-        f"{name} are text, not numbers: {where}; if they are labels, give them from lowest to "
-        'highest, as in scale=["poor", "fair", "good"]'
-    )
-
-
-def _singular(name: str) -> str:
-    return name.removesuffix("s")
-
-
-def _reads_as_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _is_boolean(values: Any) -> bool:
@@ -288,43 +256,43 @@ def _is_boolean(values: Any) -> bool:
     return all(isinstance(value, (bool, np.bool_)) for value in column)
 
 
-def _distinct(numbers: Values) -> Values:
+def _distinct(numbers: Numbers) -> Numbers:
     """The distinct numbers in increasing order, those apart by rounding alone taken as one."""
     found = np.unique(numbers)
-    apart = np.diff(found, prepend=-np.inf) > SAME * _magnitude(found)
+    apart = np.diff(found, prepend=-np.inf) > _SAME * _magnitude(found)
     merged = np.flatnonzero(~apart)
     gap = found[merged] - found[merged - 1]
-    lost = merged[(gap > DIFFERENT) & (gap > DIFFERENT * np.abs(found[merged]))]
+    lost = merged[(gap > _DIFFERENT) & (gap > _DIFFERENT * np.abs(found[merged]))]
     if len(lost):
-        few = listed([float(found[lost[0] - 1]), float(found[lost[0]])])
+        few = _abbreviated([float(found[lost[0] - 1]), float(found[lost[0]])])
         raise RatingsError(
             f"ratings {few} cannot be told apart beside one of {_magnitude(found):g}: correct or "
             "drop what is too large, or give the scale (scale=[...])"
         )
-    distinct: Values = found[apart]
+    distinct: Numbers = found[apart]
     return distinct
 
 
-def _regular_grid(found: Values) -> Values | None:
+def _regular_grid(found: Numbers) -> Numbers | None:
     """The evenly spaced numbers that `found` is more than half of, or None."""
     if len(found) < 3:
         return None
     step = float(np.diff(found).min())
     steps = (found - found[0]) / step
     n_points = round(float(steps[-1])) + 1
-    off_grid = np.abs(steps - np.round(steps)).max() > ROUNDING * n_points
+    off_grid = np.abs(steps - np.round(steps)).max() > _ROUNDING * n_points
     if off_grid or len(found) <= n_points / 2:
         return None
-    grid: Values = found[0] + np.arange(n_points) * (found[-1] - found[0]) / (n_points - 1)
+    grid: Numbers = found[0] + np.arange(n_points) * (found[-1] - found[0]) / (n_points - 1)
     grid[np.round(steps).astype(int)] = found
     return grid
 
 
-def _magnitude(values: Values) -> float:
+def _magnitude(values: Numbers) -> float:
     return float(np.abs(values).max()) or 1.0
 
 
-def _same(left: Values | None, right: Values | None) -> bool:
+def _same(left: Numbers | None, right: Numbers | None) -> bool:
     if left is None or right is None:
         return left is right
     return np.array_equal(left, right)

@@ -10,26 +10,25 @@ from ordbm.data.csr import CSR, CSRPair
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import RatingScale
 
-SHRINKAGE = 10.0  # ratings' worth of the overall mean added to a user's or item's own mean
 
-
-def standardiser_of(ratings: Ratings, residual: bool) -> Standardiser:
+def standardiser_of(ratings: Ratings, mean_weight: float | None = None) -> Standardiser:
     """The unit of a Gaussian machine: the ratings' mean and deviation.
 
-    Given its hidden units a Gaussian rating has deviation one. With `residual` the unit is what
-    user and item means leave unexplained, so that this is the noise of the data; without, as in the
-    paper, it is the deviation of all ratings.
+    Given its hidden units a Gaussian rating has deviation one. With `mean_weight` the unit is what
+    user and item means leave unexplained, so that this is the noise of the data; so many ratings
+    like all others are added to those of each mean. Without it, as in the paper, the unit is the
+    deviation of all ratings.
     """
     values = ratings.values.astype(np.float64)
     mean = float(values.mean())
     left = values - mean
-    if residual:
+    if mean_weight is not None:
         for codes, size in (
             (ratings.item_codes, ratings.n_items),
             (ratings.user_codes, ratings.n_users),
         ):
             count = np.bincount(codes, minlength=size)
-            left = left - (np.bincount(codes, left, size) / (count + SHRINKAGE))[codes]
+            left = left - (np.bincount(codes, left, size) / (count + mean_weight))[codes]
     deviation = float(np.sqrt(np.mean(left**2)))
     rounding = 1e-9 * float(np.abs(values).max())
     return Standardiser(mean, deviation if deviation > rounding else 1.0)

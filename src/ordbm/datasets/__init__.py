@@ -7,9 +7,9 @@ needs of the network takes longer to load than all of this.
 from ordbm.datasets.embedded import load_dataset, load_genres, load_titles
 from ordbm.datasets.filters import filter_items
 from ordbm.datasets.reader import Pairs, read_pairs, read_ratings
-from ordbm.datasets.texts import matched_ids
+from ordbm.datasets.text_columns import matched_ids
 from ordbm.datasets.titles import read_titles
-from ordbm.datasets.writers import write_ratings
+from ordbm.datasets.writer import write_ratings
 
 __all__ = [
     "Pairs",

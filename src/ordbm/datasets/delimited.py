@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ordbm.datasets.texts import Texts
+from ordbm.data.columns import EncodedColumn
 from ordbm.errors import RatingsError
 
 COLONS, SPACES = "::", " "  # the latter stands for any run of spaces and tabs
 SEPARATORS = (COLONS, "\t", ",", ";", "|", SPACES)
-UNIT = b"\x1f"  # stands in for separators of several characters, which Arrow does not know
-BOM = b"\xef\xbb\xbf"
-WIDE_BOMS = {
+_UNIT = b"\x1f"  # stands in for separators of several characters, which Arrow does not know
+_BOM = b"\xef\xbb\xbf"
+_WIDE_BOMS = {
     b"\xff\xfe\0\0": "utf-32",
     b"\0\0\xfe\xff": "utf-32",
     b"\xff\xfe": "utf-16",
@@ -30,7 +30,7 @@ WIDE_BOMS = {
 LINE_END = re.compile(r"\r\n|\n|\r")
 NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what "surrogateescape" makes of such bytes
 LOOKED_AT = 64 * 1024
-LONGEST_FIELD = csv.field_size_limit()  # a quote that is never closed makes one field of all
+_LONGEST_FIELD = csv.field_size_limit()  # a quote that is never closed makes one field of all
 
 
 class Record(NamedTuple):
@@ -43,7 +43,7 @@ class Record(NamedTuple):
 
 def utf8_text(content: bytes, label: str, encoding: str) -> bytes:
     """`content` in UTF-8 without byte order mark; bytes that are not UTF-8 are found later."""
-    for mark, wide in WIDE_BOMS.items():
+    for mark, wide in _WIDE_BOMS.items():
         if content.startswith(mark) and not encoding.lower().startswith(("utf-16", "utf-32")):
             raise RatingsError(
                 f"{label} is {wide.upper()} text: save it as UTF-8, or give encoding={wide!r}"
@@ -55,7 +55,7 @@ def utf8_text(content: bytes, label: str, encoding: str) -> bytes:
             raise RatingsError(f"{label} is not {encoding} text: {problem}") from problem
         except LookupError:
             raise RatingsError(f"encoding={encoding!r} is not known to Python") from None
-    content = content.removeprefix(BOM)
+    content = content.removeprefix(_BOM)
     for first, wide in enumerate(("utf-16-be", "utf-16-le")):  # every other byte mostly NUL
         halves = content[first:64:2]
         if len(halves) >= 8 and halves.count(0) > 0.75 * len(halves):
@@ -65,7 +65,7 @@ def utf8_text(content: bytes, label: str, encoding: str) -> bytes:
     return content
 
 
-def decoded(content: bytes) -> str:
+def as_text(content: bytes) -> str:
     """Text in which bytes that are not UTF-8 stand as lone surrogates."""
     return content.decode("utf-8", "surrogateescape")
 
@@ -73,11 +73,11 @@ def decoded(content: bytes) -> str:
 def first_line(content: bytes) -> str:
     """The first line that is not blank; empty if there is none."""
     return next(
-        (line for line in LINE_END.split(decoded(content[:LOOKED_AT])) if line.strip(" ")), ""
+        (line for line in LINE_END.split(as_text(content[:LOOKED_AT])) if line.strip(" ")), ""
     )
 
 
-def found_separator(content: bytes, label: str, among: Sequence[str] = SEPARATORS) -> str:
+def separator_of(content: bytes, label: str, among: Sequence[str] = SEPARATORS) -> str:
     """The first of `among` that is in the first line."""
     line = first_line(content)
     if not line:
@@ -86,22 +86,26 @@ def found_separator(content: bytes, label: str, among: Sequence[str] = SEPARATOR
         if separator in line.strip(" "):
             return separator
     raise RatingsError(
-        f"{label}: cannot tell what separates the columns of the first line, {shown(line)}; is it "
-        "a file of ratings?"
+        f"{label}: cannot tell what separates the columns of the first line, {quoted_line(line)}; "
+        "is it a file of ratings?"
     )
 
 
-def records(text: str, separator: str) -> Iterator[Record]:
+def records(
+    text: str, separator: str, *, quotes: bool = True, most_fields: int = 0
+) -> Iterator[Record]:
     """Every record that is not blank, with the number of its first line, counted from 1.
 
     Fields may be in double quotes, and then hold separators and line ends, unless the separator is
-    `::` or spaces. Spaces at the start of a field are not part of it, unless in quotes.
+    `::` or spaces, or `quotes=False`. Without quotes the last of `most_fields` may hold separators.
+    Spaces at the start of a field are not part of it, unless in quotes.
     """
-    if separator in {COLONS, SPACES}:
+    if separator in {COLONS, SPACES} or not quotes:
+        between = re.compile(r"[ \t]+" if separator == SPACES else re.escape(separator))
         for number, line in enumerate(LINE_END.split(text), 1):
             stripped = line.strip(" \t") if separator == SPACES else line
             if stripped.strip(" "):
-                fields = re.split(r"[ \t]+" if separator == SPACES else COLONS, stripped)
+                fields = between.split(stripped, max(most_fields - 1, 0))
                 yield Record(number, [field.lstrip(" ") for field in fields])
         return
     reader = csv.reader(
@@ -120,9 +124,9 @@ def records(text: str, separator: str) -> Iterator[Record]:
             yield Record(line, fields)
 
 
-def columns(
+def arrow_columns(
     content: bytes, separator: str, header: bool, width: int, places: Sequence[int]
-) -> list[Texts] | None:
+) -> list[EncodedColumn] | None:
     """The columns at `places` as Arrow reads them; None if it might not read them as `records` do.
 
     Every record has `width` fields then, and all text is valid.
@@ -137,7 +141,7 @@ def columns(
     elif body is not None and b'"' in body:
         quoted = _is_plainly_quoted(body, separator)
         body = body if quoted else None
-    if not body or body.startswith(BOM):  # which Arrow would leave out
+    if not body or body.startswith(_BOM):  # which Arrow would leave out
         return None
     names = [str(place) for place in range(width)]
     wanted = [names[place] for place in places]
@@ -146,7 +150,7 @@ def columns(
             pa.BufferReader(body),
             arrow_csv.ReadOptions(column_names=names, block_size=4 * 2**20),
             arrow_csv.ParseOptions(
-                delimiter=UNIT.decode() if separator in {COLONS, SPACES} else separator,
+                delimiter=_UNIT.decode() if separator in {COLONS, SPACES} else separator,
                 quote_char='"' if quoted else False,
                 newlines_in_values=quoted,
             ),
@@ -156,22 +160,23 @@ def columns(
                 strings_can_be_null=False,
             ),
         )
-        found = [texts_of(table[name]) for name in wanted]
+        found = [encoded_column(table[name]) for name in wanted]
     except (pa.ArrowException, ValueError, OverflowError, OSError):
         return None
     distinct = [text for texts in found for text in texts.distinct]
-    if separator not in {COLONS, SPACES} and max(map(len, distinct), default=0) > LONGEST_FIELD:
+    if separator not in {COLONS, SPACES} and max(map(len, distinct), default=0) > _LONGEST_FIELD:
         return None
     if any(text.startswith(" ") for text in distinct):
         if quoted:
             return None  # whether the spaces were in quotes is no longer known
         found = [
-            Texts([text.lstrip(" ") for text in texts.distinct], texts.codes) for texts in found
+            EncodedColumn([text.lstrip(" ") for text in texts.distinct], texts.codes)
+            for texts in found
         ]
     return found
 
 
-def texts_of(column: Any) -> Texts:
+def encoded_column(column: Any) -> EncodedColumn:
     """An Arrow column of dictionary-encoded text."""
     whole = column.unify_dictionaries().combine_chunks()
     if not hasattr(whole, "indices"):  # several chunks, or none
@@ -179,10 +184,10 @@ def texts_of(column: Any) -> Texts:
 
         chunks = whole.chunks
         whole = pa.concat_arrays(chunks) if chunks else pa.array([], column.type)
-    return Texts(whole.dictionary.to_pylist(), whole.indices.to_numpy().astype(np.int32))
+    return EncodedColumn(whole.dictionary.to_pylist(), whole.indices.to_numpy().astype(np.int32))
 
 
-def shown(text: str) -> str:
+def quoted_line(text: str) -> str:
     """A line as messages quote it."""
     whole = repr(text).replace("\\udc", "\\x")  # bytes that are not UTF-8, as they were
     return whole if len(whole) <= 80 else whole[:77] + "..."
@@ -200,14 +205,14 @@ def _body(content: bytes) -> bytes | None:
 
 
 def _with_units(body: bytes, separator: str) -> bytes | None:
-    if UNIT in body:
+    if _UNIT in body:
         return None
     if separator == COLONS:
-        return body.replace(b"::", UNIT)
+        return body.replace(b"::", _UNIT)
     body = b"\n" + body.replace(b"\r\n", b"\n").replace(b"\r", b"\n") + b"\n"
     if any(more in body for more in (b"\t", b"  ", b" \n", b"\n ")):
         body = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t]+", b" ", body))
-    return body.replace(b" ", UNIT)
+    return body.replace(b" ", _UNIT)
 
 
 def _is_plainly_quoted(body: bytes, separator: str) -> bool:
@@ -239,5 +244,5 @@ def _quoting(problem: str) -> str:
     if "expected after" in problem:
         return "text follows a closing quote"
     if "field limit" in problem:
-        return f"a field is longer than {LONGEST_FIELD:,} characters"
+        return f"a field is longer than {_LONGEST_FIELD:,} characters"
     return problem

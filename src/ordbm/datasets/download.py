@@ -30,12 +30,12 @@ TERMS = (
     "MovieLens data may be used for research, with acknowledgement; not commercially, and not "
     "passed on, without permission of GroupLens. The conditions are in the README of each archive."
 )
-CHUNK = 256 * 1024
-MOST_BYTES = 8 * 2**30
+_CHUNK = 256 * 1024
+_MOST_BYTES = 8 * 2**30
 PATIENCE = 5  # attempts in a row that bring nothing new
-AGENT = "ordbm (https://pypi.org/project/ordbm)"
+_AGENT = "ordbm (https://pypi.org/project/ordbm)"
 
-Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all if known
+ByteProgress = Callable[[int, int | None], None]  # bytes so far, bytes in all if known
 
 
 class DownloadError(OrdbmError, OSError):
@@ -89,7 +89,7 @@ DOWNLOADS = {
 def get_dataset(
     name: str,
     folder: str | os.PathLike[str] = ".",
-    progress: Progress | None = None,
+    progress: ByteProgress | None = None,
     *,
     base_url: str = BASE_URL,
     insecure: bool = False,
@@ -151,7 +151,7 @@ class _Fetcher:
             raise DownloadError(f"{url} has no checksum: the archive could not be checked")
         return found.group().lower()
 
-    def fetch(self, target: Path, md5: str, progress: Progress) -> None:
+    def fetch(self, target: Path, md5: str, progress: ByteProgress) -> None:
         """The remote file at `target`, complete and checked."""
         part = target.with_name(target.name + ".part")
         record = target.with_name(target.name + ".part.json")
@@ -184,7 +184,7 @@ class _Fetcher:
                     ) from problem
                 time.sleep(self.pause * 2 ** min(failures, 5))
 
-    def _attempt(self, part: Path, record: Path, progress: Progress) -> None:
+    def _attempt(self, part: Path, record: Path, progress: ByteProgress) -> None:
         """One request for what is missing of `part`."""
         before = _recorded(record)
         have = _size(part) if before and before.url == self.url and before.validator else 0
@@ -211,9 +211,9 @@ class _Fetcher:
                 while chunk := self._chunk(response):
                     file.write(chunk)
                     have += len(chunk)
-                    if have > (now.size or MOST_BYTES):
+                    if have > (now.size or _MOST_BYTES):
                         raise DownloadError(
-                            f"{self.url} sends more than {now.size or MOST_BYTES:,} bytes: refused"
+                            f"{self.url} sends more than {now.size or _MOST_BYTES:,} bytes: refused"
                         )
                     progress(have, now.size)
             if now.size is not None and have < now.size:
@@ -225,13 +225,13 @@ class _Fetcher:
 
     def _chunk(self, response: Any) -> bytes:
         try:
-            chunk: bytes = response.read(CHUNK)
+            chunk: bytes = response.read(_CHUNK)
         except (OSError, http.client.HTTPException) as problem:
             raise _DroppedError(f"the connection broke off ({_reason(problem)})") from problem
         return chunk
 
     def _response(self, url: str, headers: dict[str, str]) -> Any:
-        request = urllib.request.Request(url, headers={"User-Agent": AGENT, **headers})  # noqa: S310
+        request = urllib.request.Request(url, headers={"User-Agent": _AGENT, **headers})  # noqa: S310
         try:
             return self.opener.open(request, timeout=self.timeout)
         except DownloadError:  # a redirect that is not followed

@@ -1,21 +1,22 @@
-"""Data sets inside the package, readable offline."""
+"""Data sets that come as packages of their own, each under its own terms; readable offline."""
 
 from __future__ import annotations
 
-import csv
 import io
 from functools import cache
 from importlib.resources import files
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.data.ratings import Ratings
+from ordbm.datasets.delimited import records
 from ordbm.errors import SettingsError
 
-EMBEDDED = ("movielens-small",)
-HALF_STARS = [stars / 2 for stars in range(1, 11)]
+EMBEDDED = {"movielens-small": "ordbm_movielens_small"}  # the package that holds each
+_HALF_STARS = [stars / 2 for stars in range(1, 11)]
 
 
 def load_dataset(name: str = "movielens-small") -> Ratings:
@@ -23,10 +24,11 @@ def load_dataset(name: str = "movielens-small") -> Ratings:
 
     `movielens-small`: 100,004 ratings of 9,066 movies by 671 users in half stars, from MovieLens
     latest-small of October 2016, for research and without commercial use; its terms are in
-    `movielens-small.txt` beside this module.
+    `movielens-small.txt` of the package `ordbm-movielens-small`, which is installed apart from
+    this one.
     """
     arrays = _arrays(name)
-    return Ratings(arrays["user"], arrays["movie"], arrays["half_stars"] / 2, scale=HALF_STARS)
+    return Ratings(arrays["user"], arrays["movie"], arrays["half_stars"] / 2, scale=_HALF_STARS)
 
 
 def load_titles(name: str = "movielens-small") -> dict[int, str]:
@@ -42,16 +44,30 @@ def load_genres(name: str = "movielens-small") -> dict[int, tuple[str, ...]]:
     }
 
 
+def is_installed(name: str) -> bool:
+    """Whether the package that holds the data set is there."""
+    return find_spec(EMBEDDED[name]) is not None
+
+
+def remedy(name: str) -> str:
+    """How to install the package that holds the data set."""
+    package = EMBEDDED[name].replace("_", "-")
+    return f'pip install "ordbm[data]", or, in a clone, pip install ./packages/{package}'
+
+
 @cache
 def _arrays(name: str) -> dict[str, NDArray[Any]]:
     """user and movie ids, half_stars (twice the rating), and movies.csv as UTF-8 bytes."""
     if name not in EMBEDDED:
         raise SettingsError(f"no data set {name!r}; there is {', '.join(map(repr, EMBEDDED))}")
-    stored = (files(__package__) / f"{name}.npz").read_bytes()
+    try:
+        stored = (files(EMBEDDED[name]) / f"{name}.npz").read_bytes()
+    except ModuleNotFoundError:
+        raise SettingsError(f"the ratings of {name} are not installed: {remedy(name)}") from None
     with np.load(io.BytesIO(stored), allow_pickle=False) as archive:
         return dict(archive)
 
 
 def _movies(name: str) -> list[list[str]]:
     text = _arrays(name)["movies_csv"].tobytes().decode()
-    return list(csv.reader(io.StringIO(text, newline="")))[1:]
+    return [record.fields for record in records(text, ",")][1:]

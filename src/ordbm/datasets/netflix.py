@@ -7,49 +7,39 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ordbm.datasets.delimited import (
-    LINE_END,
-    Record,
-    columns,
-    decoded,
-    first_line,
-    utf8_text,
-)
-from ordbm.datasets.records import Rules, checked_columns, is_good
-from ordbm.datasets.sources import File
-from ordbm.datasets.texts import Texts
+from ordbm.data.columns import EncodedColumn
+from ordbm.datasets.delimited import Record, arrow_columns, as_text, first_line, records, utf8_text
+from ordbm.datasets.record_checks import Rules, are_good, checked_columns
+from ordbm.datasets.sources import SourceFile
 from ordbm.errors import RatingsError
 
-FILE = re.compile(r"(?:mv_|combined_data_)[0-9]+\.txt")
-MOVIE = re.compile(r"(-?[0-9]+):")
-WIDTH = 3
-TOGETHER = 256 * 2**20  # bytes parsed at once: there may be 17,770 small files
+NETFLIX_FILE = re.compile(r"(?:mv_|combined_data_)[0-9]+\.txt")
+_MOVIE = re.compile(r"(-?[0-9]+):")
+_WIDTH = 3
+_TOGETHER = 256 * 2**20  # bytes parsed at once: there may be 17,770 small files
 
 
 def is_netflix(content: bytes) -> bool:
     """Whether the first line is a movie's."""
-    return bool(MOVIE.fullmatch(first_line(content).strip(" ")))
+    return bool(_MOVIE.fullmatch(first_line(content).strip(" ")))
 
 
 def netflix_records(text: str) -> Iterator[Record]:
     """Every rating as user, movie, rating, with its line."""
     movie = ""
-    for number, line in enumerate(LINE_END.split(text), 1):
-        stripped = line.strip(" ")
-        heading = MOVIE.fullmatch(stripped)
+    for line, fields, _ in records(text, ",", quotes=False):
+        heading = _MOVIE.fullmatch(fields[0].rstrip(" ")) if len(fields) == 1 else None
         if heading:
             movie = heading.group(1)
-        elif stripped:
-            fields = [field.lstrip(" ") for field in line.split(",")]
-            if not movie:
-                yield Record(number, [], "no line such as '1:' says which movie this is of")
-            elif len(fields) != WIDTH:
-                yield Record(number, [], f"{len(fields)} fields instead of user,rating,date")
-            else:
-                yield Record(number, [fields[0], movie, fields[1]])
+        elif not movie:
+            yield Record(line, [], "no line such as '1:' says which movie this is of")
+        elif len(fields) != _WIDTH:
+            yield Record(line, [], f"{len(fields)} fields instead of user,rating,date")
+        else:
+            yield Record(line, [fields[0], movie, fields[1]])
 
 
-def netflix_columns(content: bytes) -> list[Texts] | None:
+def netflix_columns(content: bytes) -> list[EncodedColumn] | None:
     """User, movie and rating columns, or None if `netflix_records` should look at the file.
 
     Movie lines are cut out, and the rest is plain csv; a movie is repeated for the lines up to the
@@ -64,7 +54,7 @@ def netflix_columns(content: bytes) -> list[Texts] | None:
     begin = 0
     while begin < len(content):
         end = content.find(b"\n", begin)
-        heading = MOVIE.fullmatch(content[begin:end].decode("ascii", "replace"))
+        heading = _MOVIE.fullmatch(content[begin:end].decode("ascii", "replace"))
         if not heading:
             return None
         colon = content.find(b":", end)
@@ -74,54 +64,56 @@ def netflix_columns(content: bytes) -> list[Texts] | None:
         counts.append(part.count(b"\n"))
         parts.append(part)
         begin = next_begin
-    found = columns(b"".join(parts), ",", False, WIDTH, (0, 1))
+    found = arrow_columns(b"".join(parts), ",", False, _WIDTH, (0, 1))
     if found is None or b'"' in content or len(found[0].codes) != sum(counts):
         return None
     users, ratings = found
     codes = np.repeat(np.arange(len(movies), dtype=np.int32), counts)
-    return [users, Texts(movies, codes), ratings]
+    return [users, EncodedColumn(movies, codes), ratings]
 
 
-def netflix_texts(files: Iterator[File], rules: Rules, encoding: str) -> list[Texts]:
+def netflix_ratings(
+    files: Iterator[SourceFile], rules: Rules, encoding: str
+) -> list[EncodedColumn]:
     """The columns of all `files`."""
-    if any(name is not None for name in rules.told.values()):
+    if any(name is not None for name in rules.choices.values()):
         raise RatingsError("Netflix files have no named columns: leave user=, item=, rating= out")
-    parts: list[list[Texts]] = []
-    together: list[File] = []
+    parts: list[list[EncodedColumn]] = []
+    together: list[SourceFile] = []
     size = 0
     for file in files:
         together.append(file._replace(content=utf8_text(file.content, file.label, encoding)))
         size += len(file.content)
-        if size > TOGETHER:
+        if size > _TOGETHER:
             parts.append(_texts_together(together, rules))
             together, size = [], 0
     parts.append(_texts_together(together, rules))
     return _joined(parts)
 
 
-def _texts_together(files: list[File], rules: Rules) -> list[Texts]:
-    n_roles = len(rules.told)
+def _texts_together(files: list[SourceFile], rules: Rules) -> list[EncodedColumn]:
+    n_roles = len(rules.choices)
     # Every file must name its first movie, or its ratings would go to the file before.
     if all(is_netflix(file.content) for file in files):
         texts = netflix_columns(b"".join(file.content.rstrip(b"\r\n") + b"\n" for file in files))
-        if texts is not None and is_good(texts[:n_roles], rules):
+        if texts is not None and are_good(texts[:n_roles], rules):
             return texts[:n_roles]
     checked = []
     for file in files:
-        text = decoded(file.content)
+        text = as_text(file.content)
         cut = (record._replace(fields=record.fields[:n_roles]) for record in netflix_records(text))
         checked.append(checked_columns(file.label, cut, rules, text))
     return _joined(checked)
 
 
-def _joined(parts: Sequence[list[Texts]]) -> list[Texts]:
+def _joined(parts: Sequence[list[EncodedColumn]]) -> list[EncodedColumn]:
     """The columns of several files as one."""
     joined = []
     for columns_of_role in zip(*parts, strict=True):
         table: dict[str, int] = {}
         codes = []
-        for distinct, part_codes in columns_of_role:
-            new = [table.setdefault(text, len(table)) for text in distinct]
-            codes.append(np.array(new, np.int32)[part_codes])
-        joined.append(Texts(list(table), np.concatenate(codes)))
+        for part in columns_of_role:
+            new = [table.setdefault(text, len(table)) for text in part.distinct]
+            codes.append(np.array(new, np.int32)[part.codes])
+        joined.append(EncodedColumn(list(table), np.concatenate(codes)))
     return joined

@@ -11,44 +11,45 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from numpy.typing import NDArray
 
-from ordbm.data.ratings import Duplicates, Ratings, ScaleLike
-from ordbm.datasets.archive_members import named_member, rating_files
-from ordbm.datasets.columns import Told, heading_of
+from ordbm.data.columns import ColumnChoice, EncodedColumn
+from ordbm.data.ratings import Duplicates, Ratings
+from ordbm.data.scale import ScaleLike, given_scale
 from ordbm.datasets.delimited import (
     COLONS,
     LOOKED_AT,
     SEPARATORS,
     SPACES,
-    columns,
-    decoded,
-    found_separator,
+    arrow_columns,
+    as_text,
     records,
+    separator_of,
     utf8_text,
 )
-from ordbm.datasets.netflix import FILE as NETFLIX_FILE
-from ordbm.datasets.netflix import is_netflix, netflix_texts
-from ordbm.datasets.parquet import PARQUET, parquet_columns
-from ordbm.datasets.records import (
+from ordbm.datasets.header import header_of
+from ordbm.datasets.netflix import NETFLIX_FILE, is_netflix, netflix_ratings
+from ordbm.datasets.parquet import PARQUET_MAGIC, parquet_columns
+from ordbm.datasets.rating_files import named_member, rating_files
+from ordbm.datasets.record_checks import (
     Rules,
+    are_good,
     checked_columns,
     fields_at,
-    is_good,
-    values_of,
+    ids_and_ratings,
 )
-from ordbm.datasets.sources import File, file_of, opened
-from ordbm.datasets.texts import bad_ratings, scale_of
+from ordbm.datasets.sources import SourceFile, open_source, read_file
+from ordbm.datasets.text_columns import bad_ratings
 from ordbm.errors import RatingsError, SettingsError
 
 Layout = Literal["csv", "tsv", "colons", "spaces", "netflix", "parquet"]
 PathLike = str | os.PathLike[str]
 
-SEPARATORS_OF = {
+_SEPARATORS_OF = {
     "csv": (",", ";", "|"),
     "tsv": ("\t",),
     "colons": (COLONS,),
     "spaces": (SPACES,),
 }
-PREFERRED = {".csv": SEPARATORS_OF["csv"], ".tsv": SEPARATORS_OF["tsv"]}
+_PREFERRED = {".csv": _SEPARATORS_OF["csv"], ".tsv": _SEPARATORS_OF["tsv"]}
 
 
 class Pairs(NamedTuple):
@@ -61,9 +62,9 @@ class Pairs(NamedTuple):
 def read_ratings(
     path: PathLike,
     *,
-    user: Told = None,
-    item: Told = None,
-    rating: Told = None,
+    user: ColumnChoice = None,
+    item: ColumnChoice = None,
+    rating: ColumnChoice = None,
     scale: ScaleLike = None,
     duplicates: Duplicates = "last",
     layout: Layout | None = None,
@@ -88,9 +89,9 @@ def read_ratings(
     (`007` stays `"007"`). A line that cannot be used is an error that gives its number; nothing is
     left out.
     """
-    rules = Rules({"user": user, "item": item, "rating": rating}, scale_of(scale))
+    rules = Rules({"user": user, "item": item, "rating": rating}, given_scale(scale))
     found = _columns_at(path, rules, _Form(layout, member, header, encoding))
-    users, items, values = found.values
+    users, items, values = found.columns
     try:
         return Ratings(users, items, values, found.scale or rules.scale or scale, duplicates)
     except RatingsError as problem:
@@ -101,8 +102,8 @@ def read_ratings(
 def read_pairs(
     path: PathLike,
     *,
-    user: Told = None,
-    item: Told = None,
+    user: ColumnChoice = None,
+    item: ColumnChoice = None,
     layout: Layout | None = None,
     member: str | None = None,
     header: bool | None = None,
@@ -110,20 +111,22 @@ def read_pairs(
 ) -> Pairs:
     """Users and items to predict for, read as by `read_ratings`; other columns are ignored."""
     rules = Rules({"user": user, "item": item})
-    return Pairs(*_columns_at(path, rules, _Form(layout, member, header, encoding)).values)
+    found = _columns_at(path, rules, _Form(layout, member, header, encoding))
+    users, items = (ids.values if isinstance(ids, EncodedColumn) else ids for ids in found.columns)
+    return Pairs(users, items)
 
 
 class _Found(NamedTuple):
     """Columns of a file; `where` says how rows are numbered in it, `scale` what it brings along."""
 
     label: str
-    values: list[NDArray[Any]]
+    columns: list[Any]  # of ids and perhaps ratings: arrays, or encoded
     where: str = ""
     scale: list[str] | None = None
 
 
 class _Form(NamedTuple):
-    """What is told of a file's form."""
+    """What is said of a file's form."""
 
     layout: Layout | None
     member: str | None
@@ -142,59 +145,59 @@ def _columns_at(path: PathLike, rules: Rules, form: _Form) -> _Found:
         raise SettingsError(
             f"encoding={encoding!r} is not the name of one: give a text, as in encoding='latin-1'"
         )
-    for role, column in rules.told.items():
+    for role, column in rules.choices.items():
         if column is not None and not isinstance(column, str | Integral):
             raise SettingsError(
                 f"{role}={column!r} is not a column: give its name, or its number from 0"
             )
-    with opened(path) as store:
-        names = [named_member(store, form.member)] if form.member else rating_files(store)
-        first = file_of(store, names[0])
+    with open_source(path) as source:
+        names = [named_member(source, form.member)] if form.member else rating_files(source)
+        first = read_file(source, names[0])
         layout = form.layout or _own_layout(first)
         if layout == "parquet":
-            values, scale = parquet_columns(first, rules.told, rules.scale)
+            values, scale = parquet_columns(first, rules.choices, rules.scale)
             return _Found(first.label, values, "; rows count from 0", scale)
         if layout == "netflix":
-            files = chain([first], (file_of(store, name) for name in names[1:]))
-            texts = netflix_texts(files, rules, form.encoding)
-            label = first.label if len(names) == 1 else store.label
-            return _Found(label, values_of(texts, rules, label))
+            files = chain([first], (read_file(source, name) for name in names[1:]))
+            texts = netflix_ratings(files, rules, form.encoding)
+            label = first.label if len(names) == 1 else source.label
+            return _Found(label, ids_and_ratings(texts, rules, label))
     return _delimited(first, rules, form)
 
 
-def _own_layout(file: File) -> Layout | None:
+def _own_layout(file: SourceFile) -> Layout | None:
     """The layout that a file's name or first bytes tell, if it is not one of the delimited ones."""
-    if file.content.startswith(PARQUET):
+    if file.content.startswith(PARQUET_MAGIC):
         return "parquet"
     return "netflix" if NETFLIX_FILE.fullmatch(file.name) or is_netflix(file.content) else None
 
 
-def _delimited(file: File, rules: Rules, form: _Form) -> _Found:
+def _delimited(file: SourceFile, rules: Rules, form: _Form) -> _Found:
     content = utf8_text(file.content, file.label, form.encoding)
     separator = _separator(file._replace(content=content), form.layout)
-    first = next(records(decoded(content[:LOOKED_AT]), separator), None)
+    first = next(records(as_text(content[:LOOKED_AT]), separator), None)
     if first is None:
-        raise RatingsError(f"{file.label} is empty: need lines of {', '.join(rules.told)}")
+        raise RatingsError(f"{file.label} is empty: need lines of {', '.join(rules.choices)}")
     if first.problem:
         raise RatingsError(f"{file.label}: the first line cannot be cut: {first.problem}")
 
     def is_rating(text: str) -> bool:
         return not bad_ratings([text], rules.scale)
 
-    header, places = heading_of(first.fields, rules.told, form.header, is_rating, file.label)
+    header, places = header_of(first.fields, rules.choices, form.header, is_rating, file.label)
     width = len(first.fields)
-    texts = columns(content, separator, header, width, places)
-    if texts is None or not is_good(texts, rules):
-        text = decoded(content)
+    texts = arrow_columns(content, separator, header, width, places)
+    if texts is None or not are_good(texts, rules):
+        text = as_text(content)
         cut = fields_at(records(text, separator), width, places, skip=int(header))
         texts = checked_columns(file.label, cut, rules, text)
-    values = values_of(texts, rules, file.label)
+    values = ids_and_ratings(texts, rules, file.label)
     return _Found(file.label, values, f"; row 0 is line {first.line + header}")
 
 
-def _separator(file: File, layout: Layout | None) -> str:
+def _separator(file: SourceFile, layout: Layout | None) -> str:
     """What separates columns: by the layout told, by the file's name, by its first line."""
     suffix = PurePosixPath(file.name).suffix.lower()
-    wanted = SEPARATORS_OF[layout] if layout else PREFERRED.get(suffix, ())
-    found = found_separator(file.content, file.label, (*wanted, *SEPARATORS))
+    wanted = _SEPARATORS_OF[layout] if layout else _PREFERRED.get(suffix, ())
+    found = separator_of(file.content, file.label, (*wanted, *SEPARATORS))
     return found if not layout or found in wanted else wanted[0]

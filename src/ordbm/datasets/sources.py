@@ -21,16 +21,16 @@ from typing import NamedTuple
 
 from ordbm.errors import RatingsError
 
-MOST_BYTES = 8 * 2**30  # of one file, unpacked
-MOST_RATIO = 200  # of unpacked to packed size, for what unpacks to more than HARMLESS
-HARMLESS = 64 * 2**20
-CHUNK = 2**20  # unpacked at a time
-SLICE = 2**14  # packed bytes at a time: what a stream leaves of them is copied
-SHOWN_NAMES = 12
+_MOST_BYTES = 8 * 2**30  # of one file, unpacked
+_MOST_RATIO = 200  # of unpacked to packed size, for what unpacks to more than _HARMLESS
+_HARMLESS = 64 * 2**20
+UNPACKED_AT_ONCE = 2**20
+_SLICE = 2**14  # packed bytes at a time: what a stream leaves of them is copied
+_SHOWN_NAMES = 12
 
-GZIP, ZIP, TAR = b"\x1f\x8b", b"PK\x03\x04", b"ustar"
+_GZIP, _ZIP, _TAR = b"\x1f\x8b", b"PK\x03\x04", b"ustar"
 # All that reading a damaged archive may raise: the libraries check some fields, and trip on others.
-DAMAGE = (
+_DAMAGE = (
     zipfile.BadZipFile,
     tarfile.TarError,
     zlib.error,
@@ -46,7 +46,7 @@ DAMAGE = (
 )
 
 
-class Store(NamedTuple):
+class FileSource(NamedTuple):
     """Files by name, and how to read one; `single` if the path is a file of its own."""
 
     label: str
@@ -55,7 +55,7 @@ class Store(NamedTuple):
     single: bool
 
 
-class File(NamedTuple):
+class SourceFile(NamedTuple):
     """A file's content, unpacked, and what messages call it."""
 
     label: str
@@ -64,32 +64,32 @@ class File(NamedTuple):
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[Store]:
+def open_source(path: str | os.PathLike[str]) -> Iterator[FileSource]:
     """The files at `path`: of a folder and those in it, of a zip or tar archive, or the one."""
     place = Path(path)
     label = str(place)
     if _is_folder(place):
-        yield Store(label, _names_in_folder(place), lambda name: _read(place / name), False)
+        yield FileSource(label, _names_in_folder(place), lambda name: _read(place / name), False)
     elif _is_zip(place):
-        with _zip_store(place, label) as store:
-            yield store
+        with _zip_source(place, label) as source:
+            yield source
     else:
-        content = unpacked(_read(place), label)
-        if TAR in content[257:262]:
-            with _tar_store(content, label) as store:
-                yield store
+        content = gunzip(_read(place), label)
+        if _TAR in content[257:262]:
+            with _tar_source(content, label) as source:
+                yield source
         else:
-            yield Store(label, [place.name], lambda _name: content, True)
+            yield FileSource(label, [place.name], lambda _name: content, True)
 
 
-def file_of(store: Store, name: str) -> File:
-    """One file of a store, unpacked if it is compressed on its own."""
-    label = store.label if store.single else f"{store.label} ({name})"
-    content = unpacked(store.read(name), label)
-    return File(label, PurePosixPath(name).name.removesuffix(".gz"), content)
+def read_file(source: FileSource, name: str) -> SourceFile:
+    """One file of a source, unpacked if it is compressed on its own."""
+    label = source.label if source.single else f"{source.label} ({name})"
+    content = gunzip(source.read(name), label)
+    return SourceFile(label, PurePosixPath(name).name.removesuffix(".gz"), content)
 
 
-def visible(names: list[str]) -> list[str]:
+def visible_names(names: list[str]) -> list[str]:
     """`names` without those that systems leave behind in folders and archives."""
     return [
         name
@@ -98,15 +98,15 @@ def visible(names: list[str]) -> list[str]:
     ]
 
 
-def listed_names(names: list[str]) -> str:
+def name_list(names: list[str]) -> str:
     """`a.csv, b.csv, ... (17,770 in all)`"""
-    shown = ", ".join(sorted(names)[:SHOWN_NAMES]) or "nothing"
-    return f"{shown}, ... ({len(names):,} in all)" if len(names) > SHOWN_NAMES else shown
+    shown = ", ".join(sorted(names)[:_SHOWN_NAMES]) or "nothing"
+    return f"{shown}, ... ({len(names):,} in all)" if len(names) > _SHOWN_NAMES else shown
 
 
-def unpacked(content: bytes, label: str) -> bytes:
+def gunzip(content: bytes, label: str) -> bytes:
     """`content`, decompressed if it is gzip, within bounds."""
-    if not content.startswith(GZIP):
+    if not content.startswith(_GZIP):
         return content
     parts: list[bytes] = []
     size = at = 0
@@ -114,8 +114,8 @@ def unpacked(content: bytes, label: str) -> bytes:
         while at < len(content):
             stream = zlib.decompressobj(wbits=31)
             while not stream.eof:
-                packed = content[at : at + SLICE]
-                part = stream.decompress(packed, CHUNK)
+                packed = content[at : at + _SLICE]
+                part = stream.decompress(packed, UNPACKED_AT_ONCE)
                 at += len(packed) - len(stream.unconsumed_tail or stream.unused_data)
                 if not part and not packed and not stream.eof:
                     raise EOFError("it ends in the middle")
@@ -123,9 +123,9 @@ def unpacked(content: bytes, label: str) -> bytes:
                 size += len(part)
                 _check_size(size, len(content), label)
             while content[at : at + 1] == b"\0":  # padding between and after streams
-                packed = content[at : at + SLICE]
+                packed = content[at : at + _SLICE]
                 at += len(packed) - len(packed.lstrip(b"\0"))
-    except DAMAGE as problem:
+    except _DAMAGE as problem:
         if isinstance(problem, RatingsError):
             raise
         raise RatingsError(f"{label} is damaged: {problem}") from problem
@@ -133,7 +133,7 @@ def unpacked(content: bytes, label: str) -> bytes:
 
 
 @contextmanager
-def _zip_store(path: Path, label: str) -> Iterator[Store]:
+def _zip_source(path: Path, label: str) -> Iterator[FileSource]:
     with _reporting(label):
         archive = zipfile.ZipFile(path)
     with archive:
@@ -146,11 +146,11 @@ def _zip_store(path: Path, label: str) -> Iterator[Store]:
                 _check_size(member.file_size, member.compress_size, f"{label} ({name})")
                 return archive.read(member)
 
-        yield Store(label, names, read, False)
+        yield FileSource(label, names, read, False)
 
 
 @contextmanager
-def _tar_store(content: bytes, label: str) -> Iterator[Store]:
+def _tar_source(content: bytes, label: str) -> Iterator[FileSource]:
     with _reporting(label):
         archive = tarfile.open(fileobj=BytesIO(content), mode="r:")  # noqa: SIM115
         members = {member.name: member for member in archive.getmembers() if member.isreg()}
@@ -164,7 +164,7 @@ def _tar_store(content: bytes, label: str) -> Iterator[Store]:
                     raise EOFError("it ends in the middle")
                 return found
 
-        yield Store(label, list(members), read, False)
+        yield FileSource(label, list(members), read, False)
 
 
 @contextmanager
@@ -174,14 +174,14 @@ def _reporting(label: str) -> Iterator[None]:
         yield
     except RatingsError:
         raise
-    except DAMAGE as problem:
+    except _DAMAGE as problem:
         raise RatingsError(
             f"{label} is damaged or of an unknown kind: {problem}; get it anew"
         ) from problem
 
 
 def _check_size(size: int, packed: int, label: str) -> None:
-    if size > MOST_BYTES or (size > HARMLESS and size > MOST_RATIO * packed):
+    if size > _MOST_BYTES or (size > _HARMLESS and size > _MOST_RATIO * packed):
         raise RatingsError(
             f"{label} unpacks to {size:,} bytes or more from {packed:,}: refused, as rating files "
             "do not; if you trust it, unpack it yourself"
@@ -199,7 +199,7 @@ def _is_zip(path: Path) -> bool:
         if not path.is_file():
             return False
         with path.open("rb") as file:
-            return file.read(len(ZIP)) == ZIP
+            return file.read(len(_ZIP)) == _ZIP
 
 
 def _names_in_folder(folder: Path) -> list[str]:

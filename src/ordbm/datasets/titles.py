@@ -1,20 +1,37 @@
-"""What the items of the usual rating sets are called."""
+"""What items are called, and what else a table says of them."""
 
 from __future__ import annotations
 
-import csv
-import io
 import os
-from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
-from ordbm.datasets.delimited import BOM, LINE_END, shown
-from ordbm.datasets.sources import File, file_of, listed_names, opened, visible
-from ordbm.datasets.texts import INTEGER
+from ordbm.datasets.delimited import LINE_END, quoted_line, records, utf8_text
+from ordbm.datasets.sources import SourceFile, name_list, open_source, read_file, visible_names
+from ordbm.datasets.text_columns import INTEGER
 from ordbm.errors import RatingsError
 
-Title = tuple[str, str]  # an item's id, its title
+
+class TitleLayout(NamedTuple):
+    """How lines hold an id, first, and a title, at `place`.
+
+    With `n_fields` there are so many, without quotes, and the last may hold separators; without,
+    fields may be in quotes, and more may follow.
+    """
+
+    separator: str
+    place: int = 1
+    n_fields: int = 0
+    has_names: bool = False  # whether the first line may have names
+
+
+TITLE_FILES = {
+    "movies.csv": TitleLayout(",", has_names=True),  # MovieLens 20M and later
+    "movies.dat": TitleLayout("::", n_fields=3),
+    "u.item": TitleLayout("|", n_fields=3),
+    "movie_titles.txt": TitleLayout(",", 2, n_fields=3),
+    "movie_titles.csv": TitleLayout(",", 2, n_fields=3),
+}
 
 
 def read_titles(path: str | os.PathLike[str]) -> dict[Any, str] | None:
@@ -24,84 +41,86 @@ def read_titles(path: str | os.PathLike[str]) -> dict[Any, str] | None:
     ratings. Ids are integers if all of them are, as in `read_ratings`.
     """
     place = Path(path)
-    with opened(place) as store:
-        names = [name for name in visible(store.names) if _base(name) in READERS]
-        if store.single and not names:
-            beside = [place.parent / name for name in READERS if (place.parent / name).is_file()]
+    with open_source(place) as source:
+        names = [name for name in visible_names(source.names) if _base(name) in TITLE_FILES]
+        if source.single and not names:
+            beside = [
+                place.parent / name for name in TITLE_FILES if (place.parent / name).is_file()
+            ]
             return read_titles(beside[0]) if beside else None
         if not names:
             return None
         if len(names) > 1:
             raise RatingsError(
-                f"{store.label} has several files of titles: {listed_names(names)}; give the path "
+                f"{source.label} has several files of titles: {name_list(names)}; give the path "
                 "of one"
             )
-        file = file_of(store, names[0])
-    titles = READERS[_base(file.name)](file)
+        file = read_file(source, names[0])
+    titles = _titles(file, TITLE_FILES[_base(file.name)])
     if all(INTEGER.fullmatch(item) for item in titles):
         return {int(item): title for item, title in titles.items()}
     return dict(titles)
+
+
+def read_title_table(path: str | os.PathLike[str]) -> dict[str, str]:
+    """The titles in a csv or tsv of one's own, by id: its first two columns."""
+    file = _single_file(path)
+    return _titles(file, TitleLayout(_separator(file)))
+
+
+def read_item_table(path: str | os.PathLike[str]) -> tuple[list[str], list[list[str]]]:
+    """The names of the columns of a csv or tsv with a header, and the fields of each row."""
+    file = _single_file(path)
+    names: list[str] | None = None
+    rows = []
+    for line, fields, problem in records(_text(file), _separator(file)):
+        if names is None and not problem:
+            names = [name.strip() for name in fields]
+        elif problem or names is None or len(fields) != len(names):
+            wrong = problem or f"{len(fields)} columns, and the header has {len(names or [])}"
+            raise RatingsError(
+                f"{file.label}: line {line}: {wrong}; correct or remove it, or give another csv or "
+                "tsv with a header"
+            )
+        else:
+            rows.append(fields)
+    return names or [], rows
+
+
+def _titles(file: SourceFile, layout: TitleLayout) -> dict[str, str]:
+    text = _text(file)
+    titles = {}
+    for line, fields, problem in records(
+        text, layout.separator, quotes=not layout.n_fields, most_fields=layout.n_fields
+    ):
+        if layout.has_names and line == 1 and fields and not INTEGER.fullmatch(fields[0]):
+            continue
+        if problem or len(fields) <= max(layout.place, layout.n_fields - 1) or not fields[0]:
+            wrong = problem or f"no title in {quoted_line(LINE_END.split(text)[line - 1])}"
+            raise RatingsError(f"{file.label}: line {line}: {wrong}; correct or remove it")
+        titles[fields[0].strip()] = fields[layout.place]
+    return titles
+
+
+def _single_file(path: str | os.PathLike[str]) -> SourceFile:
+    with open_source(path) as source:
+        if not source.single:
+            raise RatingsError(f"{source.label} is not a file: give a csv or tsv")
+        return read_file(source, source.names[0])
+
+
+def _separator(file: SourceFile) -> str:
+    return "\t" if file.name.lower().endswith(".tsv") else ","
 
 
 def _base(name: str) -> str:
     return PurePosixPath(name).name.removesuffix(".gz")
 
 
-def _split_lines(separator: str, n_fields: int, place: int) -> Callable[[File], dict[str, str]]:
-    """A reader of lines whose first field is the id and whose field at `place` is the title.
-
-    Only the first `n_fields - 1` separators count: the last field may hold more of them.
-    """
-
-    def read(file: File) -> dict[str, str]:
-        titles = {}
-        for number, line in enumerate(LINE_END.split(_text(file.content)), 1):
-            fields = line.split(separator, n_fields - 1)
-            if len(fields) == n_fields and fields[0].strip():
-                titles[fields[0].strip()] = fields[place]
-            elif line.strip():
-                raise _untitled(file, number, line)
-        return titles
-
-    return read
-
-
-def _movies_csv(file: File) -> dict[str, str]:
-    """MovieLens 20M and later: movieId,title,genres with titles in quotes where needed."""
-    reader = csv.reader(io.StringIO(_text(file.content), newline=""), strict=True)
-    titles = {}
-    try:
-        for fields in reader:
-            if reader.line_num == 1 and not INTEGER.fullmatch(fields[0] if fields else ""):
-                continue
-            if len(fields) >= 2 and fields[0]:
-                titles[fields[0]] = fields[1]
-            elif fields:
-                raise _untitled(file, reader.line_num, str(fields))
-    except csv.Error as problem:
-        raise RatingsError(f"{file.label}: line {reader.line_num}: {problem}") from None
-    return titles
-
-
-def _untitled(file: File, number: int, line: str) -> RatingsError:
-    return RatingsError(
-        f"{file.label}: line {number}: no title in {shown(line)}; correct or remove it"
-    )
-
-
-def _text(content: bytes) -> str:
+def _text(file: SourceFile) -> str:
     """The older sets are in Latin-1, the newer ones in UTF-8."""
-    content = content.removeprefix(BOM)
+    content = utf8_text(file.content, file.label, "utf-8")
     try:
         return content.decode()
     except UnicodeDecodeError:
         return content.decode("latin-1")
-
-
-READERS: dict[str, Callable[[File], dict[str, str]]] = {
-    "movies.csv": _movies_csv,
-    "movies.dat": _split_lines("::", 3, 1),
-    "u.item": _split_lines("|", 3, 1),
-    "movie_titles.txt": _split_lines(",", 3, 2),
-    "movie_titles.csv": _split_lines(",", 3, 2),
-}

@@ -1,8 +1,8 @@
 """How good a model is on ratings it has not seen."""
 
-from ordbm.evaluation.models import RankingModel, RatingModel
-from ordbm.evaluation.results import CrossValidation, Difference, Evaluation, compare
-from ordbm.evaluation.run import cross_validate, evaluate, train_and_test
+from ordbm.evaluation.evaluations import CrossValidation, Difference, Evaluation, compare
+from ordbm.evaluation.protocols import RankingModel, RatingModel
+from ordbm.evaluation.validation import cross_validate, evaluate, train_and_test
 from ordbm.metrics.calibration import Reliability
 
 __all__ = [

@@ -9,11 +9,11 @@ import numpy as np
 from scipy.stats import t as student
 
 from ordbm.experiments.definition import MAE, OWN, Claim, Experiment
-from ordbm.experiments.results import Row
+from ordbm.experiments.result_rows import Row
 
 Verdict = Literal["holds", "does not hold", "undecided", "one seed: holds", "one seed: does not"]
 
-CONFIDENCE = 0.95
+_CONFIDENCE = 0.95
 
 
 class Estimate(NamedTuple):
@@ -24,7 +24,7 @@ class Estimate(NamedTuple):
     n: int
 
 
-class Checked(NamedTuple):
+class ClaimCheck(NamedTuple):
     """By how much the machine that should be better is, seed by seed on the same splits."""
 
     claim: Claim
@@ -50,20 +50,20 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(float(np.mean(values)), error, n)
 
 
-def interval(found: Estimate) -> tuple[float, float] | None:
+def mean_interval(found: Estimate) -> tuple[float, float] | None:
     """Student's 95 % interval of the mean; None from one seed."""
     if found.error is None:
         return None
-    reach = float(student.ppf(0.5 + CONFIDENCE / 2, found.n - 1)) * found.error
+    reach = float(student.ppf(0.5 + _CONFIDENCE / 2, found.n - 1)) * found.error
     return found.mean - reach, found.mean + reach
 
 
-def checked(experiment: Experiment, rows: Sequence[Row]) -> list[Checked]:
+def check_claims(experiment: Experiment, rows: Sequence[Row]) -> list[ClaimCheck]:
     """Every claim with every learner, at every size that the rows have."""
-    return [one for claim in experiment.claims for one in _checked(claim, rows)]
+    return [one for claim in experiment.claims for one in _claim_checks(claim, rows)]
 
 
-def _checked(claim: Claim, rows: Sequence[Row]) -> Iterator[Checked]:
+def _claim_checks(claim: Claim, rows: Sequence[Row]) -> Iterator[ClaimCheck]:
     sign = 1.0 if claim.larger_is_better else -1.0
     for (learner, hidden), better in _scores(rows, claim.better, claim.score).items():
         if claim.better_hidden not in (None, hidden):
@@ -74,7 +74,7 @@ def _checked(claim: Claim, rows: Sequence[Row]) -> Iterator[Checked]:
             continue
         advantage = estimate([sign * (better[seed] - worse[seed]) for seed in seeds])
         size = None if claim.better_hidden else hidden
-        yield Checked(claim, learner, size, advantage, interval(advantage))
+        yield ClaimCheck(claim, learner, size, advantage, mean_interval(advantage))
 
 
 def _opponent(claim: Claim, rows: Sequence[Row], learner: str, hidden: int) -> dict[int, float]:

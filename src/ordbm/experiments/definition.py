@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from ordbm.errors import SettingsError
 from ordbm.inference.conditioned import Method
 
-NAMES = ("table1", "figure3", "figure4", "figure5")
+EXPERIMENT_NAMES = ("table1", "figure3", "figure4", "figure5")
 
 Shape = Literal["curves", "sizes", "table", "lists"]
 Model = Literal["machine", "svd", "popularity"]
@@ -87,6 +87,7 @@ class Experiment:
     reported: Mapping[str, list[float]]  # the paper's figures by machine, for each hidden size
     quick: Mapping[str, Any]
     lengths: tuple[int, ...] = ()  # of ranked lists
+    discussion: tuple[str, ...] = ()  # paragraphs about what came out of the whole
     sampled_users: int | None = None  # a quick run's; all, if None
 
     @property
@@ -118,7 +119,7 @@ class Experiment:
         model: Model = told.get("model", "machine")
         settings: dict[str, Any] = {"seed": seed}
         if model == "machine":
-            settings |= {"hidden": hidden, **{name: told[name] for name in MACHINE_SETTINGS}}
+            settings |= {"hidden": hidden, **{name: told[name] for name in _MACHINE_SETTINGS}}
             settings["members"] = 1  # the paper's machines are one each
             settings["presence"] = told.get("presence", False)  # for lists alone
         elif model == "svd":
@@ -136,17 +137,17 @@ class Experiment:
         )
 
 
-MACHINE_SETTINGS = ("preset", "features", "sides", "item_links", "user_links", "epochs")
+_MACHINE_SETTINGS = ("preset", "features", "sides", "item_links", "user_links", "epochs")
 
 
 def experiment_of(name: str) -> Experiment:
     """The experiment of this name."""
-    if name not in NAMES:
-        raise SettingsError(f"no experiment {name!r}: there is {', '.join(NAMES)}")
-    return defined(name, _toml(name))
+    if name not in EXPERIMENT_NAMES:
+        raise SettingsError(f"no experiment {name!r}: there is {', '.join(EXPERIMENT_NAMES)}")
+    return experiment_from(name, _toml(name))
 
 
-def defined(name: str, told: Mapping[str, Any]) -> Experiment:
+def experiment_from(name: str, told: Mapping[str, Any]) -> Experiment:
     """The experiment that a TOML document describes, with what all have in common."""
     shared = _toml("shared")
     return Experiment(
@@ -163,6 +164,7 @@ def defined(name: str, told: Mapping[str, Any]) -> Experiment:
         reported=told.get("reported", {}),
         quick=told["quick"],
         lengths=tuple(told.get("lengths", ())),
+        discussion=tuple(told.get("discussion", ())),
     )
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import level_values
 from ordbm.data.split import hold_out
-from ordbm.experiments.data import Split
 from ordbm.experiments.definition import MAE, Run
-from ordbm.experiments.lists import (
+from ordbm.experiments.experiment_data import Split
+from ordbm.experiments.open_models import OpenMachine, OpenSVD
+from ordbm.experiments.peak_memory import forget_peak, peak_bytes
+from ordbm.experiments.ranking_protocol import (
     ORDERS,
     Counts,
-    Score,
+    ListScore,
     list_hits,
     list_scores,
     machine_score,
@@ -23,47 +25,48 @@ from ordbm.experiments.lists import (
     popularity_score,
     presence_scores,
 )
-from ordbm.experiments.memory import forget_peak, peak_bytes
-from ordbm.experiments.models import OpenMachine, OpenSVD
 from ordbm.inference.catalogue import Catalogue
-from ordbm.model.learners import Learner
 from ordbm.training.loop import EpochRecord, first_ctrl_c_noted
 
-WARM_USERS = 20  # whose ratings compile the kernels, so that no run's time has that in it
+_WARM_USERS = 20  # whose ratings compile the kernels, so that no run's time has that in it
 
-Found = dict[str, Any]
+Outcome = dict[str, Any]
 
 
-def model_of(run: Run, threads: int | None = None) -> OpenMachine | OpenSVD | None:
+def model_of_run(run: Run, threads: int | None = None) -> OpenMachine | OpenSVD | None:
     """The model of a run, not fitted; counting needs none."""
     if run.model == "machine":
         return OpenMachine(**run.settings, threads=threads)
     return OpenSVD(**run.settings) if run.model == "svd" else None
 
 
-PRESENCE = ("presence", "presence_precision", "presence_budget")
+_PRESENCE = ("presence", "presence_precision", "presence_budget")
+# Settings that came after the first results, with what held before: at that value they are no part
+# of a run's identity, so that the results from before stay known.
+_BEFORE_IT_WAS_A_SETTING = {"learn_response_styles": False, "co_occurrence": 0}
 
 
-def settings_of(run: Run) -> dict[str, Any]:
+def settings_of_run(run: Run) -> dict[str, Any]:
     """All settings that a run depends on, those that nobody chose included."""
-    model = model_of(run)
+    model = model_of_run(run)
     if isinstance(model, OpenMachine):
         settings = model.settings
-        unused = ("threads",) if settings.presence else ("threads", *PRESENCE)
-        told = {name: value for name, value in asdict(settings).items() if name not in unused}
-        learner = {"kind": type(model.learner).__name__, **asdict(model.learner)}
-        for name in _unused(model.learner):
-            del learner[name]
-        return told | {"learner": learner, "method": run.method}
+        unused = ("threads",) if settings.presence else ("threads", *_PRESENCE)
+        own = {name: value for name, value in _flat(asdict(settings)) if name not in unused}
+        learner = {
+            name: value
+            for name, value in _flat(model.learner.identity(settings.epochs))
+            if (name, value) not in _BEFORE_IT_WAS_A_SETTING.items()
+        }
+        learner["kind"] = type(model.learner).__name__
+        return own | {"learner": learner, "method": run.method}
     return {} if model is None else model.get_params()
 
 
-def _unused(learner: Learner) -> Iterator[str]:
-    """Settings without effect that came after the first results: those stay known."""
-    if not learner.response_style_share:
-        yield "learn_response_styles"
-    if not learner.co_occurrence:
-        yield "co_occurrence"
+def _flat(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Name and value of each setting, however they are grouped."""
+    for name, value in settings.items():
+        yield from _flat(value) if isinstance(value, Mapping) else [(name, value)]
 
 
 class Measure:
@@ -81,9 +84,9 @@ class Measure:
         self.split, self.counts, self.lengths = split, counts, lengths
         self.each_epoch, self.threads = each_epoch, threads
 
-    def found(self, run: Run, callbacks: Sequence[Any]) -> Found:
+    def outcome(self, run: Run, callbacks: Sequence[Any]) -> Outcome:
         """Scores, by epoch and in the end, time and memory."""
-        model = model_of(run, self.threads)
+        model = model_of_run(run, self.threads)
         if model is None:
             return self._counted(run.seed)
         self._warm_up(run)
@@ -99,7 +102,7 @@ class Measure:
             found |= {"lists": lists, "scores": scores | named_scores(lists, self.lengths)}
         return {**found, "seconds": seconds, "peak_bytes": peak_bytes()}
 
-    def _fitted(self, model: OpenMachine | OpenSVD, run: Run, callbacks: Sequence[Any]) -> Found:
+    def _fitted(self, model: OpenMachine | OpenSVD, run: Run, callbacks: Sequence[Any]) -> Outcome:
         """Records of the epochs, the one kept, and seconds without those of scoring."""
         train, test = self.split
         how: dict[str, Any] = {}
@@ -132,7 +135,7 @@ class Measure:
         scores |= presence_scores(catalogue, model.conditioned_presence, scale)
         return {order: self._listed(score) for order, score in scores.items()}
 
-    def _counted(self, seed: int) -> Found:
+    def _counted(self, seed: int) -> Outcome:
         assert self.counts is not None
         started = time.perf_counter()
         lists = {"popularity": self._listed(popularity_score(self.counts, seed))}
@@ -145,15 +148,15 @@ class Measure:
             "peak_bytes": None,
         }
 
-    def _listed(self, score: Score) -> dict[str, list[float]]:
+    def _listed(self, score: ListScore) -> dict[str, list[float]]:
         assert self.counts is not None
         hits = list_hits(score, self.counts, self.split.test, self.lengths[-1])
         return list_scores(hits, self.split.test, self.lengths)
 
     def _warm_up(self, run: Run) -> None:
         """Load or compile what the run needs. Ctrl-C waits for it: LLVM may lose it, or crash."""
-        few = self.split.train.select(self.split.train.user_codes < WARM_USERS)
-        model = model_of(run._replace(settings={**run.settings, "epochs": 1}), self.threads)
+        few = self.split.train.select(self.split.train.user_codes < _WARM_USERS)
+        model = model_of_run(run._replace(settings={**run.settings, "epochs": 1}), self.threads)
         if not len(few) or model is None:
             return
         with first_ctrl_c_noted(lambda: True) as interrupted:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ordbm import __version__
-from ordbm.experiments.data import Source
 from ordbm.experiments.definition import Experiment, Run
-from ordbm.experiments.lists import neighbour_counts
-from ordbm.experiments.measure import Measure, settings_of
-from ordbm.experiments.results import Row, append_row, rows_of
+from ordbm.experiments.experiment_data import ExperimentData
+from ordbm.experiments.measure import Measure, settings_of_run
+from ordbm.experiments.ranking_protocol import neighbour_counts
+from ordbm.experiments.result_rows import Row, append_row, rows_of
 from ordbm.runtime.checks import check_count
 
 Callbacks = Callable[[Run], Sequence[Any]]  # those that watch the fit of a run
@@ -39,7 +39,7 @@ class Session:
         if seeds is not None:
             check_count("seeds", seeds, least=1)
         self.experiment = experiment
-        self.source = Source(experiment, data)
+        self.source = ExperimentData(experiment, data)
         self.path = results / f"{experiment.name}.jsonl"
         self.runs = experiment.runs(seeds)
         self.threads, self.command = threads, command
@@ -60,7 +60,7 @@ class Session:
         for run in self.missing():
             if measure is None or run.seed != seed:
                 seed, measure = run.seed, self._measure(run.seed)
-            row = self._row(run, measure.found(run, callbacks(run)), measure)
+            row = self._row(run, measure.outcome(run, callbacks(run)), measure)
             append_row(self.path, row)
             yield row
 
@@ -83,7 +83,7 @@ class Session:
             "learner": run.learner,
             "hidden": run.hidden,
             "seed": run.seed,
-            "settings": settings_of(run),
+            "settings": settings_of_run(run),
             "decode": run.decode,
             "validation": run.validation,
             "data": self.source.identity(),
@@ -94,7 +94,7 @@ class Session:
 
     def _row(self, run: Run, found: dict[str, Any], measure: Measure) -> Row:
         identity = self._identity(run)
-        identity["data"] = self.source.described()
+        identity["data"] = self.source.description()
         identity["split"] |= {"train": len(measure.split.train), "test": len(measure.split.test)}
         return {
             "run": self.key(run),

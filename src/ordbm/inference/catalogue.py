@@ -1,4 +1,4 @@
-"""Ranking: the expected change of energy, candidates, and top-n lists.
+"""Potentials of users for all items, and what ranking reads off them.
 
 The sign, once and for all: adding item j with rating r changes the energy by E_Q(r) (equation 2),
 and Delta E_j is its expectation under Q. Low energy is good, so the score of an item is -Delta E_j,
@@ -22,8 +22,8 @@ from ordbm.runtime.threads import run_on_threads, share
 
 By = Literal["energy", "mean"]
 
-USERS_AT_ONCE = 256  # fewer if the catalogue is so large that their potentials pass AT_ONCE
-AT_ONCE = 100_000_000  # bytes
+USERS_IN_BLOCK = 256  # fewer if the catalogue is so large that their potentials pass these bytes:
+POTENTIAL_BYTES = 100_000_000
 
 
 class Catalogue:
@@ -38,7 +38,7 @@ class Catalogue:
         """Users whose potentials are held at a time."""
         machine = self.conditioned.machine
         per_user = len(machine.level_bias) * self.n_items * machine.level_bias.itemsize
-        return max(1, min(USERS_AT_ONCE, AT_ONCE // max(per_user, 1)))
+        return max(1, min(USERS_IN_BLOCK, POTENTIAL_BYTES // max(per_user, 1)))
 
     def potentials(self, users: Codes) -> Array:
         """-E_Q of each level, user and item: (n, users, items); mean rating if Gaussian.
@@ -141,7 +141,7 @@ class Catalogue:
         if any(side is not None and side.links.n_edges for side in (user_side, item_side)):
             run_on_threads(self.conditioned.threads, work)
 
-    def scores(self, users: Codes, by: By = "energy", values: Array | None = None) -> Array:
+    def scores(self, users: Codes, by: By, values: Array | None = None) -> Array:
         """What items are ranked by, (users, items): -Delta E, or the mean rating on `values`."""
         if by not in get_args(By):
             raise SettingsError(f"by={by!r} is not known: use one of {', '.join(get_args(By))}")

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from ordbm.data.csr import CSRPair
 from ordbm.data.ids import IdMap
 from ordbm.data.level_counts import log_frequencies
-from ordbm.data.scale import RatingScale, Scale, finite_numbers
+from ordbm.data.numeric_columns import finite_numbers
+from ordbm.data.scale import RatingScale, Scale
 from ordbm.data.standardiser import Standardiser
 from ordbm.inference.catalogue import Catalogue
 from ordbm.inference.conditioned import ConditionedMachine, Method
@@ -26,7 +27,7 @@ from ordbm.inference.distributions import (
 )
 from ordbm.inference.fold_in import fold_in_machine
 from ordbm.inference.known import Known
-from ordbm.model.learners import Learner
+from ordbm.model.learners import Priors
 from ordbm.model.machine import Machine
 from ordbm.model.presence import ConditionedPresence, Presence, fold_in_presence
 from ordbm.priors.fold_in_priors import FoldInPriors
@@ -65,7 +66,7 @@ class FittedModel(Known):
         super().__init__(users, items, scale, rated_users, rated_items)
         self.standardiser, self.machines, self.ratings = standardiser, tuple(machines), ratings
         self.threads, self.presence = threads, presence
-        self._fold_in_priors: dict[Learner, FoldInPriors] = {}  # that were asked for
+        self._fold_in_priors: dict[Priors, FoldInPriors] = {}  # that were asked for
         self.origin = origin or Origin.now()
 
     @cached_property
@@ -118,10 +119,10 @@ class FittedModel(Known):
         """The share of each level among the ratings learnt from."""
         return np.exp(log_frequencies(self.ratings.by_user.level, len(self.machines[0].level_bias)))
 
-    def fold_in(self, given: Mapping[Any, Any], prior: Learner) -> tuple[ConditionedMachine, ...]:
-        """Each machine's evidence about somebody new who gave these ratings {item: rating}.
+    def fold_in(self, given: Mapping[Any, Any], prior: Priors) -> tuple[ConditionedMachine, ...]:
+        """Each machine conditioned on a fold-in user's ratings {item: rating}: `learnt_ratings`.
 
-        `prior` has the precisions of a newcomer's own parameters.
+        `prior` has the precisions of a fold-in user's own parameters.
         """
         items = self.given_codes(given)
         level = np.zeros(len(items), np.uint8)
@@ -149,7 +150,7 @@ class FittedModel(Known):
         )
 
     def fold_in_presence(self, given: Mapping[Any, Any]) -> ConditionedPresence | None:
-        """What somebody new who rated these items is likely to rate; None if it was not learnt."""
+        """Presence of a fold-in user who gave `learnt_ratings`; None if it was not learnt."""
         if self.conditioned_presence is None:
             return None
         return fold_in_presence(self.conditioned_presence, self.given_codes(given))

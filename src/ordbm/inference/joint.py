@@ -5,6 +5,9 @@ With the hidden units summed out, a configuration s of the asked ratings has log
     sum_q [b(s_q) + biases + links with given ratings] + sum over linked asked pairs
     + sum over their users and items of sum_k softplus(x_k + sum_q W[q, s_q, k])
 
+So all asked ratings are nodes of the model, where a single prediction adds one node alone: each
+node more changes the marginals of the others, and those of a joint are not the single predictions.
+
 All configurations are enumerated when they are few; otherwise hidden units and ratings are drawn in
 turn (Gibbs). Both give weighted configurations, so every question is asked the same way. A Gaussian
 machine on a scale of levels is integrated over the levels' cells; on a continuous scale points
@@ -40,7 +43,8 @@ class JointDistribution:
     """Weighted configurations of the asked ratings.
 
     `values` (configurations, pairs) are the ratings in each configuration, `weight` its probability
-    (one over their number if they are draws); `exact` says whether all were enumerated.
+    (one over their number if they are draws); `exact` says whether all were enumerated. All asked
+    pairs are in the model at once, rated but unseen.
     """
 
     values: Numbers
@@ -66,9 +70,13 @@ class JointDistribution:
         mass = np.bincount(place.ravel(), self.weight)
         return distinct[mass.argmax()]
 
-    def marginal(self, pair: int, levels: Numbers) -> Numbers:
-        """P of each of the `levels` for one pair."""
-        return np.array([self.weight[self.values[:, pair] == level].sum() for level in levels])
+    def marginals(self, levels: Numbers) -> Numbers:
+        """P of each of the `levels`, (pairs, levels), the other asked pairs summed out.
+
+        Not what `predict_proba` says of the pairs one by one: there the others are no part of the
+        model. Dependence between ratings is what the joint has beyond the product of these.
+        """
+        return np.stack([self.weight @ (self.values == level) for level in levels], axis=1)
 
     def probability(self, event: NDArray[np.bool_]) -> float:
         """P of an event given as a mask over `values`, such as (joint.values >= 4).all(axis=1)."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ordbm.data.ids import IdMap
-from ordbm.data.lookup import Ids, aligned, check_not_several, listed_ids, several
+from ordbm.data.lookup import Ids, aligned_pairs, check_not_several, listed_ids, several
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import Scale
-from ordbm.errors import RatingsError, SettingsError
+from ordbm.errors import SHOWN_ROWS, LeftOutWarning, RatingsError, SettingsError
 from ordbm.runtime.arrays import Codes, Mask
 from ordbm.runtime.checks import check_count
 
@@ -42,7 +43,7 @@ class Known:
 
     def pair_codes(self, users: Ids, items: Ids) -> tuple[Codes, Codes]:
         """The codes of each pair's user and item."""
-        user_list, item_list = aligned(users, items)
+        user_list, item_list = aligned_pairs(users, items)
         return (
             self.codes(user_list, self.users, self.rated_users),
             self.codes(item_list, self.items, self.rated_items),
@@ -77,8 +78,26 @@ class Known:
         items = self.codes(ratings.items.ids, self.items, self.rated_items)
         return users[ratings.user_codes], items[ratings.item_codes]
 
+    def learnt_ratings(self, given: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Those of a fold-in user's ratings {item: rating} whose items have ratings here.
+
+        The parameters of an item that nobody has rated are as they were drawn before learning. Its
+        id is known, so there is a warning, where an unknown id is an error.
+        """
+        learnt = self.rated_items[self.given_codes(given)]
+        left_out = [item for item, kept in zip(given, learnt, strict=True) if not kept]
+        if left_out:
+            shown = ", ".join(map(repr, left_out[:SHOWN_ROWS]))
+            more = f" and {len(left_out) - SHOWN_ROWS:,} more" if len(left_out) > SHOWN_ROWS else ""
+            warnings.warn(
+                f"nobody has rated item {shown}{more} in this model: left out of the given ratings",
+                LeftOutWarning,
+                stacklevel=3,
+            )
+        return {item: given[item] for item, kept in zip(given, learnt, strict=True) if kept}
+
     def given_codes(self, given: Mapping[Any, Any]) -> Codes:
-        """Codes of the items that somebody new has rated."""
+        """Codes of the items that a fold-in user has rated."""
         items = self.items.codes(list(given))
         if (items < 0).any():
             unknown = list(given)[int(np.argmax(items < 0))]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ordbm.data.frames import Backend, frame_of
 from ordbm.data.lookup import several
-from ordbm.data.scale import finite_numbers
+from ordbm.data.numeric_columns import finite_numbers
 from ordbm.errors import RatingsError, SettingsError
 from ordbm.inference.distributions import LevelDistribution, RatingDistribution
 from ordbm.runtime.arrays import Codes, Numbers

@@ -3,11 +3,11 @@
 from numba import njit
 
 from ordbm.kernels.numerics import fast_exp, fast_log, sigmoid
-from ordbm.kernels.options import KERNEL
+from ordbm.kernels.options import INNER, KERNEL
 from ordbm.kernels.vector import add_level_rows
 
 
-@njit(**KERNEL)
+@njit(**INNER, inline="always")
 def row_input(first, last, column, level, value, hidden_bias, coupling, total, out):
     """x_k = alpha_k + sum_j v_j W[j, r_j, k] of one row (section 2), summed in float64 `total`."""
     d = out.size
@@ -34,7 +34,7 @@ def rows_input(first_row, last_row, rows, hidden_bias, coupling, total, out):
         )  # fmt: skip
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def hidden_mean(x, out):
     """P(h_k = 1 | r) = 1 / (1 + e^-x_k)."""
     for k in range(x.size):
@@ -47,7 +47,7 @@ def softplus(z):
     return max(z, z * 0) + fast_log(fast_exp(-abs(z)) + 1)
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def add_softplus_scores(x, weights, scores):
     """scores[s] += sum_k softplus(x_k + W[s, k]): hidden units summed out (A.1).
 
@@ -61,7 +61,7 @@ def add_softplus_scores(x, weights, scores):
         scores[s] += total
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def add_mean_scores(hidden, weights, scores):
     """scores[s] += sum_k P(h_k) W[s, k]: the mean-field form of equation 2."""
     for s in range(weights.shape[0]):

@@ -6,17 +6,17 @@ outside first..last, the row's own positions, so the table never needs clearing.
 
 from numba import njit
 
-from ordbm.kernels.options import KERNEL
+from ordbm.kernels.options import INNER, KERNEL
 
 
-@njit(**KERNEL)
+@njit(**INNER, inline="always")
 def mark_row(first, last, column, where):
     """Enter a row's ratings into the table `where`, (C,)."""
     for position in range(first, last):
         where[column[position]] = position
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def find_linked(begin, end, neighbour, where, first, last, found):
     """The places begin..end whose neighbour the row has rated, into `found`; how many.
 
@@ -30,7 +30,7 @@ def find_linked(begin, end, neighbour, where, first, last, found):
     return count
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def add_link_scores(
     column, where, first, last, shift, level, value, links, weight, pair, found, pull, out
 ):
@@ -55,7 +55,7 @@ def add_link_scores(
                 out[s] += pair[b, s, other] * pull[b, other]
 
 
-@njit(**KERNEL)
+@njit(**INNER, inline="always")
 def first_upper(column, links):
     """Where the neighbours above `column` begin: an edge is visited from its lower end only."""
     low = links.start[column]
@@ -69,7 +69,7 @@ def first_upper(column, links):
     return low
 
 
-@njit(**KERNEL)
+@njit(**INNER, inline="always")
 def fill_link_residual(first, last, residual, pair, out):
     """out[slot, b, l] = sum_s D(s) f_b(s, l): the residual as level l feels it."""
     for slot in range(first, last):
@@ -81,46 +81,48 @@ def fill_link_residual(first, last, residual, pair, out):
                 out[slot, b, level] = total
 
 
-@njit(**KERNEL)
-def add_link_gradient(first, last, shift, rows, links, pair, scratch, contrastive, room, gradient):
+@njit(**INNER)
+def add_link_gradient(first, last, shift, rows, links, pair, link_work, sample, work, gradient):
     """Add one row's part of the gradient of every edge between two of its ratings, (E, B).
 
     Pseudo-likelihood: sum_s D_i(s) f_b(s, r_j) + D_j(s) f_b(s, r_i), D being the residuals.
     Contrastive divergence: f_b(r_i, r_j) - f_b(r'_i, r'_j), r' being the sample.
     """
-    where = room.where
+    where = work.where
+    found = work.found
     mark_row(first, last, rows.column, where)
-    felt = scratch.link_residual
-    if not contrastive:
-        fill_link_residual(first - shift, last - shift, scratch.residual, pair, felt)
+    felt = link_work.felt
+    if sample is None:
+        fill_link_residual(first - shift, last - shift, link_work.residual, pair, felt)
     one = gradient.dtype.type(1)
+    gaussian = rows.value.size > 0
     for position in range(first, last):
         column = rows.column[position]
         slot = position - shift
         level = rows.level[position]
-        value = rows.value[position] if rows.value.size else one
+        value = rows.value[position] if gaussian else one
         count = find_linked(
             first_upper(column, links), links.start[column + 1], links.neighbour, where, first,
-            last, room.found,
+            last, found,
         )  # fmt: skip
         for hit in range(count):
-            place = room.found[hit]
+            place = found[hit]
             e = links.edge[place]
             other_position = where[links.neighbour[place]]
             other = other_position - shift
             other_level = rows.level[other_position]
-            other_value = rows.value[other_position] if rows.value.size else one
+            other_value = rows.value[other_position] if gaussian else one
             for b in range(pair.shape[0]):
-                if contrastive:
-                    now = scratch.sample_value[slot] if rows.value.size else one
-                    other_now = scratch.sample_value[other] if rows.value.size else one
-                    sampled = pair[b, scratch.sample_level[slot], scratch.sample_level[other]]
-                    data = pair[b, level, other_level] * value * other_value
-                    gradient[e, b] += data - sampled * now * other_now
-                else:
+                if sample is None:
                     gradient[e, b] += (
                         felt[slot, b, other_level] * other_value + felt[other, b, level] * value
                     )
+                else:
+                    now = sample.value[slot] if gaussian else one
+                    other_now = sample.value[other] if gaussian else one
+                    sampled = pair[b, sample.level[slot], sample.level[other]]
+                    data = pair[b, level, other_level] * value * other_value
+                    gradient[e, b] += data - sampled * now * other_now
 
 
 @njit(**KERNEL)

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 from numba import njit, types
-from numba.extending import overload, register_jitable
+from numba.extending import overload
 
 # Reassociation lets sums and products over hidden units use vector registers. No flag that assumes
 # NaN or infinity away is set.
@@ -27,7 +27,6 @@ _MANTISSA = np.int32(0x007FFFFF)
 _ONE_BITS = np.int32(0x3F800000)
 
 
-@register_jitable
 def _exp_single(x):
     x = min(max(x, _LOWEST), _HIGHEST)
     power = np.int32(np.int32(x * _LOG2_E + _SHIFT) - np.int32(127))
@@ -40,7 +39,6 @@ def _exp_single(x):
     return series * np.int32((power + np.int32(127)) << np.int32(23)).view(np.float32)
 
 
-@register_jitable
 def _log_single(x):
     bits = np.float32(x).view(np.int32)
     power = np.float32((bits >> np.int32(23)) - np.int32(127))
@@ -74,14 +72,14 @@ def fast_log(x):
 @overload(fast_exp)
 def _fast_exp(x):
     if x == types.float32:
-        return lambda x: _exp_single(x)
+        return _exp_single
     return lambda x: math.exp(x)
 
 
 @overload(fast_log)
 def _fast_log(x):
     if x == types.float32:
-        return lambda x: _log_single(x)
+        return _log_single
     return lambda x: math.log(x)
 
 

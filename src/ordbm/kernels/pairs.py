@@ -5,7 +5,7 @@ from numba import njit
 from ordbm.kernels.hidden import add_mean_scores, add_softplus_scores, softplus
 from ordbm.kernels.links import add_link_scores, mark_row
 from ordbm.kernels.numerics import sigmoid, stream
-from ordbm.kernels.options import KERNEL
+from ordbm.kernels.options import INNER, KERNEL
 from ordbm.kernels.sampling import draw_hidden
 
 EXACT = 0  # hidden units summed out, the pair's own rating left out
@@ -14,7 +14,7 @@ MEAN_WITH_OWN = 2  # the same with the pair's own rating among the evidence, as 
 SAMPLE = 3  # hidden units drawn from their posterior, the own rating among the evidence
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def rated_position(first, last, column, target):
     """Where a row rated `target`, or -1; its columns first..last are sorted."""
     end = last
@@ -127,7 +127,7 @@ def pair_densities(
             out[p, g] += grid[p, g] * linear[0] + softplus_line(x, weights, grid[p, g])
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def softplus_line(x, weights, value):
     """sum_k log(1 + e^(x_k + w_k value))."""
     total = x.dtype.type(0)

@@ -7,10 +7,10 @@ from numba import njit
 from ordbm.kernels.hidden import add_mean_scores, hidden_mean
 from ordbm.kernels.links import add_link_scores
 from ordbm.kernels.numerics import normal, uniform
-from ordbm.kernels.options import KERNEL
+from ordbm.kernels.options import INNER
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def draw_hidden(state, mean, out):
     """h_k ~ Bernoulli(mean_k); the next random state."""
     for k in range(mean.size):
@@ -19,7 +19,7 @@ def draw_hidden(state, mean, out):
     return state
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def draw_level(state, potential):
     """(next state, s ~ softmax(potential), log sum exp potential)."""
     highest = potential[0]
@@ -40,7 +40,7 @@ def draw_level(state, potential):
     return state, level, highest + math.log(total)
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def sweep_ratings(
     state, hidden, first, last, where, rows, side, links, tables, level_bias, other_scores,
     level, value, potential, pull, found,
@@ -80,10 +80,10 @@ def sweep_ratings(
     return state, observed
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def gibbs_row(
     state, steps, hidden, first, last, where, rows, side, links, tables, level_bias, other_scores,
-    level, value, mean, room,
+    level, value, mean, row_work,
 ):  # fmt: skip
     """`steps` steps of h | r, r | h from the observed ratings: sampled ratings, P(h | sample).
 
@@ -91,8 +91,8 @@ def gibbs_row(
     Returns the next random state and the observed ratings' log-probability given the first h.
     """
     d = hidden.size
-    work = room.asked
-    total = room.total
+    work = row_work.sum
+    total = row_work.total
     for position in range(first, last):
         level[position - first] = rows.level[position]
         if rows.value.size:
@@ -104,7 +104,7 @@ def gibbs_row(
         state = draw_hidden(state, mean, work)
         state, observed = sweep_ratings(
             state, work, first, last, where, rows, side, links, tables, level_bias, other_scores,
-            level, value, room.potential, room.pull, room.found,
+            level, value, row_work.potential, row_work.pull, row_work.found,
         )  # fmt: skip
         if step == 0:
             objective = observed

@@ -6,18 +6,18 @@ the number of threads.
 
 from numba import njit
 
-from ordbm.kernels.options import KERNEL
+from ordbm.kernels.options import INNER
 from ordbm.kernels.vector import add_context_rows, add_scaled
 
 
-@njit(**KERNEL)
+@njit(**INNER, inline="always")
 def step_size(step, precision, curvature, count, block_rows):
     """rate / (precision + curvature c + per_row R)."""
     scale = precision + curvature * count + step.per_row * block_rows
     return step.rate / scale if scale > 0 else step.rate * 0
 
 
-@njit(**KERNEL)
+@njit(**INNER)
 def move_bias(w, v, gradient, mean, smoothing, pull, momentum, rate):
     """v = momentum v + K g - pull (w - mean);  w += rate v, for the (n,) bias of one column."""
     for s in range(w.size):
@@ -28,40 +28,40 @@ def move_bias(w, v, gradient, mean, smoothing, pull, momentum, rate):
         w[s] += rate * v[s]
 
 
-@njit(**KERNEL)
-def add_context(entry, entry_row, entry_level, rows, scratch, coupling):
+@njit(**INNER, inline="always")
+def add_context(entries, value, context, coupling):
     """d W[r_u] += v_u context_u for each of a column's entries: the rating as context of others."""
-    if rows.value.size:
-        for q in range(entry.size):
-            add_scaled(rows.value[entry[q]], scratch.context[entry_row[q]], coupling[0])
+    if value.size:
+        for q in range(entries.row.size):
+            add_scaled(value[entries.position[q]], context[entries.row[q]], coupling[0])
     else:
-        add_context_rows(entry_row, entry_level, scratch.context, coupling)
+        add_context_rows(entries.row, entries.level, context, coupling)
 
 
-@njit(**KERNEL)
-def contrastive_gradient(entry, entry_row, rows, scratch, coupling, bias):
-    """Sum over a column's entries of data minus sample (section 2.2).
+@njit(**INNER)
+def contrastive_gradient(entries, value, row_shift, on, sample_on, sample, coupling, bias):
+    """d W[s, k] = sum_u v_u [s = r_u] P(h_k | r_u) - v'_u [s = r'_u] P(h_k | r'_u) (section 2.2).
 
-    d W[s, k] = sum_u v_u [s = r_u] P(h_k | r_u) - v'_u [s = r'_u] P(h_k | r'_u)
+    Sum over a column's entries of data minus sample; `on` and `sample_on` (rows, d) are P(h | ..).
     """
     coupling[:] = 0
     bias[:] = 0
     one = coupling.dtype.type(1)
-    for q in range(entry.size):
-        position = entry[q]
-        r = entry_row[q]
-        slot = position - scratch.row_shift[r]
-        value = rows.value[position] if rows.value.size else one
-        sampled = scratch.sample_value[slot] if rows.value.size else one
-        level = rows.level[position]
-        sampled_level = scratch.sample_level[slot]
-        bias[level, 0] += value
+    for q in range(entries.row.size):
+        position = entries.position[q]
+        r = entries.row[q]
+        slot = position - row_shift[r]
+        given = value[position] if value.size else one
+        sampled = sample.value[slot] if value.size else one
+        level = entries.level[q]
+        sampled_level = sample.level[slot]
+        bias[level, 0] += given
         bias[sampled_level, 0] -= sampled
-        add_scaled(value, scratch.hidden_on[r], coupling[level])
-        add_scaled(-sampled, scratch.context[r], coupling[sampled_level])
+        add_scaled(given, on[r], coupling[level])
+        add_scaled(-sampled, sample_on[r], coupling[sampled_level])
 
 
-@njit(**KERNEL)
+@njit(**INNER, inline="always")
 def step_links(first, last, gradient, share, block_rows, support, weight, velocity, step):
     """Sum the chunks' gradients of the edges first..last, (chunks, E, B), and step."""
     pull = step.link_precision * share

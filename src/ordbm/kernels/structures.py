@@ -55,46 +55,88 @@ class Plan(NamedTuple):
     chunk_column: NDArray[np.int32]  # the first column of a chunk in its block
 
 
-class Scratch(NamedTuple):
-    """Room for one block; shared by the threads, each of which writes its own part."""
+class Entries(NamedTuple):
+    """The ratings of one block by column, or of one column."""
 
-    hidden_input: Floats  # (rows, d)
-    hidden_on: Floats  # (rows, d) P(h = 1 | ratings)
-    hidden_off: Floats  # (rows, d) P(h = 0 | ratings)
+    row: NDArray[np.int32]  # its place in the block
+    level: NDArray[np.uint8]
+    position: NDArray[np.signedinteger]
+    in_transpose: NDArray[np.signedinteger]  # its position on the other side
+
+
+class Hidden(NamedTuple):
+    """Hidden units of a block's rows given their ratings, (rows, d) each."""
+
+    input: Floats
+    on: Floats  # P(h = 1 | ratings)
+    off: Floats  # P(h = 0 | ratings)
+
+
+class Gradients(NamedTuple):
+    """Sums over a block."""
+
     context: Floats  # (rows, d) PL: what hidden units ask of a row's ratings; CD: P(h | sample)
     chunk_context: Floats  # (chunks, rows, d) PL
-    coupling_gradient: Floats  # (columns, n, d)
-    bias_gradient: Floats  # (columns, n, 1)
+    coupling: Floats  # (columns, n, d)
+    bias: Floats  # (columns, n, 1)
+    link: Floats  # (LINK_CHUNKS, E, B)
+
+
+class LinkWork(NamedTuple):
+    """Pseudo-likelihood with links: of each of a block's ratings; none without links."""
+
+    score: Floats  # (slots, n) what linked ratings say
+    residual: Floats  # (slots, n) observed minus expected
+    felt: Floats  # (slots, B, n) the residual as linked ratings feel it
+
+
+class Sample(NamedTuple):
+    """Contrastive divergence: a block's sampled ratings."""
+
+    level: NDArray[np.uint8]  # (slots,)
+    value: Floats  # (slots,) Gaussian
+
+
+class Workspace(NamedTuple):
+    """What one block needs; shared by the threads, each of which writes its own part."""
+
     row_shift: NDArray[np.int64]  # (rows,) position minus slot
-    residual: Floats  # (slots, n) PL with links: observed minus expected
-    sample_level: NDArray[np.uint8]  # (slots,) CD
-    sample_value: Floats  # (slots,) CD, Gaussian
-    link_score: Floats  # (slots, n) PL with links: what linked ratings say
-    link_residual: Floats  # (slots, B, n) PL with links: the residual as linked ratings feel it
-    link_gradient: Floats  # (LINK_CHUNKS, E, B)
+    hidden: Hidden
+    gradients: Gradients
+    links: LinkWork
 
 
-class Room(NamedTuple):
-    """Working room of one thread."""
+class Tile(NamedTuple):
+    """One thread's work on a few ratings of a discrete scale."""
 
-    total: Floats  # (d,) float64
     up: Floats  # (n, d) e^W of a column
     down: Floats  # (n, d) e^-W
-    odds: Floats  # (d,)
     mean: Floats  # (tile, n, d) P(h = 1 | level, others)
     product: Floats  # (tile, padded n, LEVELS) ratios of levels to the observed one
     scores: Floats  # (tile, padded n)
     level_bias: Floats  # (padded n,)
-    tile_place: NDArray[np.int64]  # (tile,)
-    tile_column: NDArray[np.int64]  # (tile,)
-    tile_slot: NDArray[np.int64]  # (tile,)
+    index: NDArray[np.int64]  # (3, tile) place, column and slot
     safe: NDArray[np.uint8]  # (tile, padded n / LEVELS) which products are in range, by bits
-    asked: Floats  # (d,)
+
+
+class RowWork(NamedTuple):
+    """One thread's work on one row or column."""
+
+    total: Floats  # (d,) float64
+    sum: Floats  # (d,)
     potential: Floats  # (n,)
-    pull: Floats  # (B, n)
     level_gradient: Floats  # (n, 1)
+    pull: Floats  # (B, n)
     where: NDArray[np.int64]  # (C,) position of a row's rating of a column; links only
     found: NDArray[np.int64]  # (most links of a column + 1,) places of linked ratings
+
+
+class Team(NamedTuple):
+    """One of several threads that work on a block together."""
+
+    thread: int
+    threads: int
+    barrier: NDArray[np.int64]
 
 
 class Step(NamedTuple):

@@ -16,8 +16,8 @@ from ordbm.runtime.arrays import Numbers
 from ordbm.runtime.checks import check_count
 
 RESAMPLES = 1000
-LEVEL = 0.95
-DRAWS_AT_ONCE = 4_000_000
+_LEVEL = 0.95
+_DRAWS_AT_ONCE = 4_000_000
 
 
 def resampled_ratios(
@@ -39,7 +39,7 @@ def resampled_ratios(
     sums = np.empty((resamples, columns.shape[1]))
     random = np.random.default_rng(seed)
     n_users = len(columns)
-    size = max(1, DRAWS_AT_ONCE // n_users)
+    size = max(1, _DRAWS_AT_ONCE // n_users)
     for first in range(0, resamples, size):
         n = min(size, resamples - first)
         draws = random.integers(n_users, size=(n, n_users)) + n_users * np.arange(n)[:, None]
@@ -49,7 +49,7 @@ def resampled_ratios(
     return np.divide(total, weight, out=np.full(total.shape, np.nan), where=weight > 0)
 
 
-def interval(samples: Any, level: float = LEVEL) -> tuple[float, float]:
+def percentile_interval(samples: Any, level: float = _LEVEL) -> tuple[float, float]:
     """The percentile interval of resampled values (resamples,), those that are NaN left out."""
     if not 0 < level < 1:
         raise SettingsError(f"level={level!r}: must be between 0 and 1")

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from ordbm.data.scale import RatingScale, Scale, finite_numbers
+from ordbm.data.numeric_columns import finite_numbers
+from ordbm.data.scale import RatingScale, Scale
 from ordbm.errors import RatingsError, offending_rows
 from ordbm.inference.distributions import LevelDistribution, RatingDistribution
-from ordbm.metrics.checks import same_length, shares
+from ordbm.metrics.array_checks import check_same_length, probability_column
 from ordbm.runtime.arrays import Numbers
 from ordbm.runtime.checks import check_count
 
@@ -59,8 +60,8 @@ def reliability(
     Bins are of equal width, and those without predictions are left out.
     """
     check_count("bins", bins, least=1)
-    predicted, observed = shares(probability), finite_numbers(happened, "outcomes")
-    same_length(probabilities=predicted, outcomes=observed)
+    predicted, observed = probability_column(probability), finite_numbers(happened, "outcomes")
+    check_same_length(probabilities=predicted, outcomes=observed)
     bad = (observed != 0) & (observed != 1)
     if bad.any():
         where = offending_rows(bad, outcome=observed)
@@ -104,7 +105,7 @@ def thresholds(scale: Scale) -> tuple[Numbers, list[str]]:
     return values, [f"{value:.4g}" for value in values]
 
 
-def at_least(predicted: RatingDistribution) -> Numbers:
+def proba_at_least(predicted: RatingDistribution) -> Numbers:
     """P(rating ≥ t) of each pair for the `thresholds` of its scale, (pairs, thresholds)."""
     if isinstance(predicted, LevelDistribution):
         return np.cumsum(predicted.proba[:, :0:-1], axis=1)[:, ::-1]

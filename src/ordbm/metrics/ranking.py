@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ordbm.data.scale import finite_numbers
+from ordbm.data.numeric_columns import finite_numbers
 from ordbm.errors import RatingsError, SettingsError, offending_rows
-from ordbm.metrics.checks import gains as checked_gains
-from ordbm.metrics.checks import same_length
+from ordbm.metrics.array_checks import check_same_length, gain_table
 from ordbm.runtime.arrays import Numbers
 from ordbm.runtime.checks import check_count
 
@@ -39,9 +38,9 @@ def ndcg(gains: Any, best: Any, n: int) -> Numbers:
     `best` (users, any) those of all the user's relevant items, in any order, filled up with zeros.
     """
     check_count("n", n, least=1)
-    listed = checked_gains(gains, "gains")[:, :n]
-    ideal = -np.sort(-checked_gains(best, "best gains"), axis=1)[:, :n]
-    same_length(gains=listed, best=ideal)
+    listed = gain_table(gains, "gains")[:, :n]
+    ideal = -np.sort(-gain_table(best, "best gains"), axis=1)[:, :n]
+    check_same_length(gains=listed, best=ideal)
     discount = 1.0 / np.log2(np.arange(2.0, n + 2))
     return _ratio(listed @ discount[: listed.shape[1]], ideal @ discount[: ideal.shape[1]])
 
@@ -81,7 +80,7 @@ def half_life_utility(hits: Any, n_relevant: Any, half_life: float = HALF_LIFE) 
 def _hits(hits: Any, n: int | None) -> Numbers:
     if n is not None:
         check_count("n", n, least=1)
-    table = checked_gains(hits, "hits")
+    table = gain_table(hits, "hits")
     bad = ((table != 0) & (table != 1)).any(axis=1)
     if bad.any():
         where = offending_rows(bad, values=table.tolist())
@@ -91,7 +90,7 @@ def _hits(hits: Any, n: int | None) -> Numbers:
 
 def _counts(n_relevant: Any, rows: Numbers) -> Numbers:
     counts = finite_numbers(n_relevant, "counts")
-    same_length(users=rows, counts=counts)
+    check_same_length(users=rows, counts=counts)
     if (counts < 0).any():
         where = offending_rows(counts < 0, count=counts)
         raise RatingsError(f"counts of relevant items must not be negative: {where}")

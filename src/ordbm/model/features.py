@@ -9,14 +9,13 @@ whose weight is the standardised rating.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.errors import SettingsError
-
-FeatureKind = Literal["categorical", "ordinal", "gaussian"]
+from ordbm.model.settings import FeatureKind
 
 
 @dataclass(frozen=True, eq=False)

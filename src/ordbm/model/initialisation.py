@@ -9,14 +9,18 @@ from ordbm.data.level_counts import log_frequencies
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import level_values
 from ordbm.model.features import Features
-from ordbm.model.learners import Learner
+from ordbm.model.learners import Initialisation
 from ordbm.model.machine import Machine, Side, new_side
 from ordbm.model.neighbours import Links, correlation_links, no_links
 from ordbm.model.settings import Settings
 
 
 def new_machines(
-    told: Settings, learner: Learner, ratings: Ratings, table: Features, orientations: CSRPair
+    told: Settings,
+    start: Initialisation,
+    ratings: Ratings,
+    table: Features,
+    orientations: CSRPair,
 ) -> list[Machine]:
     """As many as `told` has members, each from a seed of its own; they share their links."""
     links = [
@@ -27,20 +31,20 @@ def new_machines(
     ]
     level_bias = (
         log_frequencies(orientations.by_user.level, table.n_levels)
-        if learner.shared_potential
+        if start.shared_potential
         else np.zeros(table.n_levels)
     )
     machines = []
     for member in range(told.members or 1):
         rng = np.random.default_rng(member_seed(told.seed, member))
-        sides = [_side(told, learner, number, table, links[number], rng) for number in range(2)]
+        sides = [_side(told, start, number, table, links[number], rng) for number in range(2)]
         machines.append(Machine(table, level_bias.astype(told.dtype), *sides))
     return machines
 
 
 def _side(
     told: Settings,
-    learner: Learner,
+    start: Initialisation,
     number: int,
     table: Features,
     links: Links,
@@ -54,7 +58,7 @@ def _side(
         links,
         told.hidden_sizes[number] if present else 0,
         has_bias=present,
-        spread=learner.spread,
+        spread=start.spread,
         rng=rng,
         dtype=np.dtype(told.dtype),
     )

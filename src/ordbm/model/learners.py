@@ -1,165 +1,283 @@
-"""Learners: how a machine's parameters follow its ratings, as settings.
+"""Learners: an objective with an optimiser, priors and a start, as settings.
 
 `PseudoLikelihood` is exact for discrete ratings, one-sided or joint. `ContrastiveDivergence` is the
 paper's; with two sides it runs inside the paper's alternation, where `other_side` says how the side
 at rest enters: its hidden units at their posterior means ("mean_field_with_own": structured
 pseudo-likelihood, section 3), or drawn from their posterior ("sample").
+
+`why` has the reason of a default; measured ones are in `docs/results/what-moved-accuracy.md`, which
+is "moved" here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from numbers import Real
-from typing import Any, Literal, get_args
-
-import numpy as np
-from numpy.typing import NDArray
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 from ordbm.errors import SettingsError
-from ordbm.kernels.structures import Step
+from ordbm.model.declaration import Checked, documentation, leaves, setting
+from ordbm.model.rules import EmbeddingRules, ResponseStyleRules
 
 OtherSide = Literal["exact", "mean_field_with_own", "sample"]
 
-FEWEST_BLOCKS = 8  # steps per epoch that each side takes at least
-TIGHTENING = 11.0  # of couplings, where columns have a quarter or less of what they should have
-ENOUGH_LEVELS = 5  # of a scale: on fewer, a rating tells less
+
+@dataclass(frozen=True, kw_only=True)
+class Optimiser(Checked):
+    """A column with c ratings moves by rate / (precision + curvature c) times its gradient.
+
+    Precisions are those of the priors, curvatures the typical second derivative per rating.
+    """
+
+    rate: float = setting(
+        0.5, "Of the first epoch's steps.", above=0, why="moved: 0.3 to 0.7 tried"
+    )
+    decay: float = setting(0.93, "Of the rate, from epoch to epoch.", above=0, why="moved: epochs")
+    momentum: float = setting(0.5, "Share of the last step in the next.", below=1)
+    per_row: float = setting(
+        0.0, "Times the block's rows, added to a step's divisor: plain stochastic gradient."
+    )
+    coupling_curvature: float = setting(0.1, "Of couplings.")
+    bias_curvature: float = setting(0.2, "Of biases.", why="five levels' p (1 - p), about")
+    hidden_curvature: float = setting(0.1, "Of hidden biases.")
+    link_curvature: float = setting(0.5, "Of link weights.")
+    block_rows: int | None = setting(
+        None, "Rows of a block; by `column_ratings` if not said.", kind=int, least=1, optional=True
+    )
+    column_ratings: float = setting(
+        30.0, "Without `block_rows`: a column's ratings in a block, on average.",
+        why="a step of a column costs the same however many ratings it has",
+    )  # fmt: skip
+    fewest_blocks: int = setting(
+        8, "Steps per epoch that each side takes at least.", least=1,
+        why="small data learn too little otherwise",
+    )  # fmt: skip
+
+    def ratings_per_block(self, n_ratings: int, n_columns: int) -> int | None:
+        """How many ratings a block holds, about; None if blocks are counted in rows."""
+        if self.block_rows is not None:
+            return None
+        blocks = max(self.fewest_blocks, n_ratings / max(self.column_ratings * n_columns, 1))
+        return max(1, int(n_ratings / blocks))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Learner:
-    """Steps under Gaussian priors, scaled by how many ratings a parameter has seen.
+class Priors(Checked):
+    """Gaussian priors of parameters, of deviations from what the ratings tell beforehand.
 
-    A column with c ratings moves by rate / (precision + curvature c); precisions are those of the
-    priors (of deviations from the population's level potential, if that is shared), curvatures the
-    typical second derivative per rating. `per_row` above zero adds per_row times the block's rows
-    to that scale instead: plain stochastic gradient. People have response styles, such as whole
-    stars only, that the order of the levels does not explain: `response_style_share` of the prior
-    of their biases leaves room for them, and with `learn_response_styles` it is for those that the
-    ratings show. Couplings are expected to follow up to `co_occurrence` directions of who rated
-    what, fewer where data are few; without a precision of couplings, nothing follows.
+    People have response styles, such as whole stars only, that the order of the levels does not
+    explain: `response_style_share` of the prior of their biases leaves room for them, and with
+    `learn_response_styles` it is for those that the ratings show. Couplings are expected to follow
+    up to `co_occurrence` directions of who rated what, fewer where data are few; without a
+    precision of couplings, nothing follows.
     """
 
-    rate: float
-    decay: float
-    momentum: float
-    per_row: float
-    coupling_precision: float
-    coupling_curvature: float
-    ratings_per_unit: float  # of a column; with fewer, its couplings are held tighter
-    co_occurrence: int  # at most, of users and of items; 0: couplings are expected to be zero
-    bias_precision: float
-    bias_curvature: float
-    count_weight: float  # ratings by which levels' frequencies by count are drawn to all; 0: unused
-    response_style_share: float  # of the prior of users' own biases: knows no order of levels
-    learn_response_styles: bool  # that share follows what was seen; if not, all levels are alike
-    hidden_precision: float
-    hidden_curvature: float
-    link_precision: float
-    link_curvature: float
-    block_rows: int | None
-    column_ratings: float  # without block_rows: a column's ratings in a block, on average
-    spread: float  # deviation of the initial couplings
-    shared_potential: bool  # a level potential shared by all columns, learnt too
-    unit_smoothing: bool  # feature tables scaled so that a level's own step is one on average
-    residual_unit: bool  # Gaussian ratings in units of what user and item means leave unexplained
+    coupling_precision: float = setting(8.0, "Of couplings.", why="moved: 5 and 12 tried")
+    ratings_per_unit: float = setting(
+        0.4, "Ratings of a column per hidden unit; with fewer, its couplings are held tighter.",
+        why="couplings are fitted, not averaged over: many for few ratings fit noise; moved",
+    )  # fmt: skip
+    tightening: float = setting(
+        11.0, "How many times tighter couplings get, beside once.",
+        why="there is no gentle way from loose to tight; moved: typical counts",
+    )  # fmt: skip
+    scarcity: float = setting(
+        4.0, "How many times too few ratings make couplings that tight; in between, in proportion.",
+        above=1, why="moved: typical counts",
+    )  # fmt: skip
+    co_occurrence: int = setting(
+        32, "Directions of who rated what that couplings follow, at most; 0: none.",
+        why="moved: 8, 24 and 32 tried",
+    )  # fmt: skip
+    embedding: EmbeddingRules = setting(EmbeddingRules(), "Rules of these directions.")
+    bias_precision: float = setting(2.0, "Of biases.", why="moved: 1, 2 and 3 tried")
+    count_weight: float = setting(
+        20.0, "Ratings by which levels' frequencies by count are drawn to all; 0: unused.",
+        why="what few have rated is rated lower; moved",
+    )  # fmt: skip
+    response_style_share: float = setting(
+        0.5, "Of the prior of users' own biases: knows no order of levels.", most=1,
+        why="moved: 0, 0.5 and 1 tried",
+    )  # fmt: skip
+    learn_response_styles: bool = setting(
+        True, "That share follows what was seen; if not, all levels are alike.", why="moved"
+    )
+    response_styles: ResponseStyleRules = setting(ResponseStyleRules(), "Rules of that learning.")
+    hidden_precision: float = setting(1.0, "Of hidden biases.")
+    link_precision: float = setting(1000.0, "Of link weights.", why="moved: 300 and 3000 tried")
+    unit_smoothing: bool = setting(
+        True, "Scale feature tables so that a level's own step is one on average.",
+        why="precisions then mean the same for all features and scales",
+    )  # fmt: skip
+    enough_levels: int = setting(
+        5, "Levels of a scale; on fewer, priors are tighter and steps shorter.", least=1,
+        why="a yes or no tells less of somebody's taste than five stars; moved: merged levels",
+    )  # fmt: skip
+
+    def times_tighter(self, n_levels: int) -> int:
+        """By how much a scale of few levels tightens; a learner without priors has none to tighten.
+
+        One level is that of Gaussian ratings, which are not levels.
+        """
+        if not 1 < n_levels < self.enough_levels or not self.coupling_precision:
+            return 1
+        return 1 + self.enough_levels - n_levels
+
+    def for_scale(self, n_levels: int) -> Priors:
+        """The same for a scale of so many levels."""
+        tighter = self.times_tighter(n_levels)
+        if tighter == 1:
+            return self
+        return replace(
+            self,
+            coupling_precision=self.coupling_precision * tighter,
+            bias_precision=self.bias_precision * tighter,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Initialisation(Checked):
+    """Where learning starts, and in which unit."""
+
+    spread: float = setting(
+        0.02, "Deviation of the initial couplings.", why="moved: 0.007 to 0.07 tried"
+    )
+    hidden_spread: float = setting(
+        0.0, "Deviation of the initial hidden biases.", why="couplings alone tell units apart"
+    )
+    shared_potential: bool = setting(True, "Learn a level potential shared by all columns too.")
+    residual_unit: bool = setting(
+        True, "Gaussian ratings in units of what user and item means leave unexplained.",
+        why="given its hidden units a Gaussian rating has deviation one",
+    )  # fmt: skip
+    mean_weight: float = setting(
+        10.0, "For that unit: ratings by which those means are drawn to that of all.", above=0,
+        why="means of a few ratings fit noise",
+    )  # fmt: skip
+
+    @property
+    def unit_weight(self) -> float | None:
+        """`mean_weight` where it has a use."""
+        return self.mean_weight if self.residual_unit else None
+
+
+PARTS = {"optimiser": Optimiser, "priors": Priors, "initialisation": Initialisation}
+
+
+def _names(part: type) -> list[str]:
+    return [one.name for one in fields(part)]
+
+
+_PART_OF = {name: part for part, kind in PARTS.items() for name in _names(kind)}
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Learner:
+    """An objective, with its optimiser, priors and initialisation.
+
+    Settings of the parts can be given, and read, as if they were its own.
+    """
+
+    optimiser: Optimiser
+    priors: Priors
+    initialisation: Initialisation
     other_side: OtherSide  # how the side at rest enters, if there are two
 
-    def __post_init__(self) -> None:
-        for name, (allowed, words) in _BOUNDS.items():
-            value = getattr(self, name)
-            if not isinstance(value, Real):
-                raise SettingsError(f"{name}={value!r}: must be a number")
-            if not allowed(value):
-                raise SettingsError(f"{name}={value!r}: must {words}")
+    parts: ClassVar[Mapping[str, Any]]  # by default
+
+    def __init__(self, **given: Any) -> None:
+        own = {one.name: one for one in fields(self)}
+        for name in given:
+            if name not in own and name not in _PART_OF:
+                raise TypeError(
+                    f"{type(self).__name__} has no setting {name!r}: it has "
+                    f"{', '.join([*_PART_OF, *own])}"
+                )
+        for name, one in own.items():
+            value = given.get(name, one.default)
+            if name in PARTS:
+                part = self.parts[name] if given.get(name) is None else given[name]
+                changed = {key: v for key, v in given.items() if _PART_OF.get(key) == name}
+                value = replace(part, **changed) if changed else part
+            object.__setattr__(self, name, value)
+        self.check()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _PART_OF:
+            return getattr(getattr(self, _PART_OF[name]), name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __repr__(self) -> str:
+        """What differs from the defaults; `eval` gives the learner back."""
+        default = type(self)().settings()
+        told = (f"{name}={v!r}" for name, v in self.settings().items() if v != default[name])
+        return f"{type(self).__name__}({', '.join(told)})"
+
+    def settings(self) -> dict[str, Any]:
+        """All that the constructor can be told, by name, but for whole parts."""
+        found: dict[str, Any] = {}
+        for one in fields(self):
+            part = getattr(self, one.name)
+            if one.name in PARTS:
+                found |= {name: getattr(part, name) for name in _names(PARTS[one.name])}
+            else:
+                found[one.name] = part
+        return found
+
+    def identity(self, epochs: int) -> dict[str, Any]:  # noqa: ARG002
+        """All that decides what it learns in `epochs`, by name; rules within as `group.name`."""
+        found: dict[str, Any] = {"learner": type(self).__name__}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            found |= dict(leaves(value)) if one.name in PARTS else {one.name: value}
+        return found
+
+    def check(self) -> None:
+        """An error unless what it was told makes sense."""
+        for name, part in PARTS.items():
+            if not isinstance(getattr(self, name), part):
+                raise SettingsError(
+                    f"{name}={getattr(self, name)!r}: must be a {part.__name__} of ordbm"
+                )
         if self.other_side not in get_args(OtherSide):
             raise SettingsError(
                 f"other_side={self.other_side!r} is not known: use one of "
                 f"{', '.join(get_args(OtherSide))}"
             )
-        if not isinstance(self.learn_response_styles, bool):
-            raise SettingsError(
-                f"learn_response_styles={self.learn_response_styles!r}: use True or False"
-            )
-        if type(self.co_occurrence) is not int or self.co_occurrence < 0:
-            raise SettingsError(
-                f"co_occurrence={self.co_occurrence!r}: must be a whole number, or 0 for none"
-            )
-        if self.block_rows is not None and self.block_rows < 1:
-            raise SettingsError(f"block_rows={self.block_rows!r}: must be at least 1, or None")
-
-    def ratings_per_block(self, n_ratings: int, n_columns: int) -> int | None:
-        """How many ratings a block holds, about; None if blocks are counted in rows.
-
-        A step of a column costs the same however many ratings it has, so blocks are no smaller than
-        column_ratings makes them, unless there were fewer than FEWEST_BLOCKS of them.
-        """
-        if self.block_rows is not None:
-            return None
-        blocks = max(FEWEST_BLOCKS, n_ratings / max(self.column_ratings * n_columns, 1))
-        return max(1, int(n_ratings / blocks))
-
-    def count_adaptive_precision(self, column_counts: NDArray[Any], n_hidden: int) -> float:
-        """The precision of couplings of columns with these many ratings to so many hidden units.
-
-        Couplings are fitted, not averaged over. Where there are many for few ratings they fit
-        noise, and a tighter prior makes up for it. The typical count is the root of the mean
-        square: between that of a column and that of a rating's column.
-        """
-        counts = np.asarray(column_counts, np.float64)
-        n_rated = np.count_nonzero(counts)
-        typical = np.sqrt((counts**2).sum() / max(n_rated, 1))
-        short = self.ratings_per_unit * n_hidden / max(typical, 1.0)
-        lack = np.clip((short - 1.0) / 3.0, 0.0, 1.0)
-        return float(self.coupling_precision * (1.0 + TIGHTENING * lack))
 
     def for_scale(self, n_levels: int) -> Learner:
-        """The same with tighter priors and shorter steps where a scale has few levels.
-
-        A yes or no tells less of somebody's taste than five stars: there is less to find, and more
-        noise to fit. One level is that of Gaussian ratings, which are not levels. A learner without
-        priors stays as it is.
-        """
-        if not 1 < n_levels < ENOUGH_LEVELS or not self.coupling_precision:
+        """The same with tighter priors and shorter steps where a scale has few levels."""
+        tighter = self.priors.times_tighter(n_levels)
+        if tighter == 1:
             return self
-        tighter = 1 + ENOUGH_LEVELS - n_levels
         return replace(
             self,
-            rate=self.rate / tighter**0.5,
-            coupling_precision=self.coupling_precision * tighter,
-            bias_precision=self.bias_precision * tighter,
-        )
-
-    def step(self, epoch: int, curvature: float, dtype: Any) -> Step:
-        """The step of an epoch, counted from 0; `curvature` multiplies all curvatures."""
-        number = np.dtype(dtype).type
-        factors = (getattr(self, name) * (curvature if "curv" in name else 1) for name in _PRIORS)
-        return Step(
-            number(self.rate * self.decay**epoch),
-            number(self.momentum),
-            number(self.per_row),
-            *map(number, factors),
+            optimiser=replace(self.optimiser, rate=self.optimiser.rate / tighter**0.5),
+            priors=self.priors.for_scale(n_levels),
         )
 
 
-_PRIORS = (
-    "coupling_precision", "coupling_curvature", "bias_precision", "bias_curvature",
-    "hidden_precision", "hidden_curvature", "link_precision", "link_curvature",
-)  # fmt: skip
-
-Bound = tuple[Callable[[Any], bool], str]
-_BOUNDS: dict[str, Bound] = {
-    **dict.fromkeys(("rate", "decay"), (lambda x: x > 0, "be above 0")),
-    "momentum": (lambda x: 0 <= x < 1, "be at least 0 and below 1"),
-    "response_style_share": (lambda x: 0 <= x <= 1, "be between 0 and 1"),
-    **dict.fromkeys(
-        ("per_row", "spread", "column_ratings", "ratings_per_unit", "count_weight", *_PRIORS),
-        (lambda x: x >= 0, "not be negative"),
-    ),
-}
+T = TypeVar("T", bound=Learner)
 
 
-@dataclass(frozen=True, kw_only=True)
+def _with_signature(learner: type[T]) -> type[T]:
+    """The class with all of its settings in signature and documentation."""
+    known = learner().settings()
+    given: dict[str, Any] = dict.fromkeys(PARTS)  # whole parts, too
+    learner.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+            for name, default in (known | given).items()
+        ]
+    )
+    listed = "\n".join(documentation(part, known) for part in PARTS.values())
+    learner.__doc__ = f"{inspect.cleandoc(learner.__doc__ or '')}\n\n{listed}\n"
+    return learner
+
+
+@_with_signature
+@dataclass(frozen=True, init=False, repr=False)
 class PseudoLikelihood(Learner):
     """Maximise sum log P(rating | all other ratings), plus log priors.
 
@@ -168,65 +286,50 @@ class PseudoLikelihood(Learner):
     a rating be evidence about itself, as the paper does.
     """
 
-    rate: float = 0.5
-    decay: float = 0.93
-    momentum: float = 0.5
-    per_row: float = 0.0
-    coupling_precision: float = 8.0
-    coupling_curvature: float = 0.1
-    ratings_per_unit: float = 0.4
-    co_occurrence: int = 32
-    bias_precision: float = 2.0
-    bias_curvature: float = 0.2
-    count_weight: float = 20.0
-    response_style_share: float = 0.5
-    learn_response_styles: bool = True
-    hidden_precision: float = 1.0
-    hidden_curvature: float = 0.1
-    link_precision: float = 1000.0
-    link_curvature: float = 0.5
-    block_rows: int | None = None
-    column_ratings: float = 30.0
-    spread: float = 0.02
-    shared_potential: bool = True
-    unit_smoothing: bool = True
-    residual_unit: bool = True
     leave_out: bool = True
     other_side: OtherSide = "exact"
 
+    parts = {name: part() for name, part in PARTS.items()}  # noqa: RUF012
 
-@dataclass(frozen=True, kw_only=True)
+    def check(self) -> None:
+        """An error unless what it was told makes sense."""
+        super().check()
+        if not isinstance(self.leave_out, bool):
+            raise SettingsError(f"leave_out={self.leave_out!r}: use True or False")
+
+
+@_with_signature
+@dataclass(frozen=True, init=False, repr=False)
 class ContrastiveDivergence(Learner):
     """Follow data minus a short Gibbs chain from the data (section 2.2), as the paper set it.
 
-    `steps` is the length of the chain, or a function of the epoch (from 0) that gives it.
+    `steps` is the length of the chain, or a function of the epoch (from 0) that gives it. Section
+    4.1: blocks of 100, rate 0.1, no priors, and all that belongs to hidden units from N(0; 0.01).
     """
 
-    rate: float = 0.1
-    decay: float = 1.0
-    momentum: float = 0.0
-    per_row: float = 1.0
-    coupling_precision: float = 0.0
-    coupling_curvature: float = 0.0
-    ratings_per_unit: float = 0.0
-    co_occurrence: int = 0
-    bias_precision: float = 0.0
-    bias_curvature: float = 0.0
-    count_weight: float = 0.0
-    response_style_share: float = 0.0
-    learn_response_styles: bool = False
-    hidden_precision: float = 0.0
-    hidden_curvature: float = 0.0
-    link_precision: float = 0.0
-    link_curvature: float = 0.0
-    block_rows: int | None = 100
-    column_ratings: float = 0.0
-    spread: float = 0.01
-    shared_potential: bool = False
-    unit_smoothing: bool = False
-    residual_unit: bool = False
     steps: int | Callable[[int], int] = 1
     other_side: OtherSide = "sample"
+
+    parts = {  # noqa: RUF012
+        "optimiser": Optimiser(
+            rate=0.1, decay=1.0, momentum=0.0, per_row=1.0, coupling_curvature=0.0,
+            bias_curvature=0.0, hidden_curvature=0.0, link_curvature=0.0, block_rows=100,
+            column_ratings=0.0,
+        ),
+        "priors": Priors(
+            coupling_precision=0.0, ratings_per_unit=0.0, co_occurrence=0, bias_precision=0.0,
+            count_weight=0.0, response_style_share=0.0, learn_response_styles=False,
+            hidden_precision=0.0, link_precision=0.0, unit_smoothing=False,
+        ),
+        "initialisation": Initialisation(spread=0.01, shared_potential=False, residual_unit=False),
+    }  # fmt: skip
+
+    def identity(self, epochs: int) -> dict[str, Any]:
+        """All that decides what it learns in `epochs`; a function for `steps` by what it gives."""
+        found = super().identity(epochs)
+        if callable(self.steps):
+            found["steps"] = tuple(map(self.chain_length, range(epochs)))
+        return found
 
     def chain_length(self, epoch: int) -> int:
         """Gibbs steps in an epoch, counted from 0."""

@@ -108,21 +108,31 @@ def correlation_links(
 
     from ordbm.kernels import correlation as kernel  # noqa: PLC0415
 
-    score, grid = _scores(rows, transposed, values)
+    score, packing = _scores(rows, transposed, values)
+    tolerance = ROUNDING if packing is None else 0.0
+    rule = kernel.Rule(float(shrinkage), int(min_support), tolerance)
+    room = _heap_starts(rows, transposed, n_neighbours)
+    # Packing sweeps over all later columns; with fewer pairs than those, it does not pay.
+    packs = packing is not None and packing.capacity > 0 and 2 * work > n_columns * (n_columns - 1)
+    if packing is not None and not packs:
+        score = (score - np.float32(packing.middle)).astype(np.float32)
     side = kernel.Side(
         rows.start, rows.column, score, transposed.start, transposed.column, transposed.in_transpose
     )
-    tolerance = ROUNDING if grid is None else 0.0
-    rule = kernel.Rule(float(shrinkage), int(min_support), tolerance)
-    room = _heap_starts(rows, transposed, n_neighbours)
 
-    def scan(first: int, last: int, best: Best) -> None:
-        if grid is not None:
-            kernel.scan_whole_numbers(side, first, last, grid, rule, best)
-        else:
-            kernel.scan_reals(side, first, last, rule, best)
+    def scanner() -> Callable[[int, int, Best], None]:
+        sums = np.zeros((n_columns, kernel.FIELDS))
+        if packs:
+            words = np.zeros(n_columns, np.uint64)
+            return lambda first, last, best: kernel.scan_packed(
+                side, first, last, packing, words, sums, rule, best
+            )
+        touched = np.empty(n_columns, np.int32)
+        return lambda first, last, best: kernel.scan_directly(
+            side, first, last, sums, touched, rule, best
+        )
 
-    return _links(_best_partners(scan, room, threads), n_columns)
+    return _links(_best_partners(scanner, room, threads), n_columns)
 
 
 def _refusal(n_rows: int, n_columns: int, work: int, budget: float, threads: int) -> str:
@@ -202,7 +212,7 @@ def _packing(width: int) -> Packing:
     masks = np.array([(1 << bit) - 1 for bit in widths], np.uint64)
     if capacity < 15:  # so few that emptying the words would cost more than packing saves
         capacity = 0
-    return Packing(table, tuple(shifts), tuple(masks), capacity, middle, lift)
+    return Packing(table, shifts, masks, capacity, middle, lift)
 
 
 def _standardised(score: NDArray[np.float64], rows: CSR, transposed: CSR) -> NDArray[np.float64]:
@@ -231,7 +241,9 @@ def _heap_starts(rows: CSR, transposed: CSR, n_neighbours: int) -> NDArray[np.in
 
 
 def _best_partners(
-    scan: Callable[[int, int, Best], None], room: NDArray[np.int64], threads: int
+    scanner: Callable[[], Callable[[int, int, Best], None]],
+    room: NDArray[np.int64],
+    threads: int,
 ) -> Best:
     """The best partners of every column: blocks of columns shared out over threads, then merged."""
     from ordbm.kernels.correlation import Best, merge  # noqa: PLC0415
@@ -244,6 +256,7 @@ def _best_partners(
         firsts.put(first)
 
     def share() -> Best:
+        scan = scanner()
         best = Best(
             start=room.copy(),
             size=np.zeros(n_columns, np.int32),
@@ -270,8 +283,6 @@ def _best_partners(
 
 def _links(best: Best, n_columns: int) -> Links:
     """The union of all columns' lists, as a graph."""
-    from ordbm.kernels.correlation import both_ways  # noqa: PLC0415
-
     room = np.diff(best.start)
     rank = np.arange(best.start[-1]) - np.repeat(best.start[:-1], room)
     filled = rank < np.repeat(best.size, room)
@@ -280,10 +291,12 @@ def _links(best: Best, n_columns: int) -> Links:
     key = np.minimum(owner, partner) * n_columns + np.maximum(owner, partner)
     key, first = np.unique(key, return_index=True)
     low, high = (key // n_columns).astype(np.int32), (key % n_columns).astype(np.int32)
-    start = np.zeros(n_columns + 1, np.int64)
-    degree = np.bincount(low, minlength=n_columns) + np.bincount(high, minlength=n_columns)
-    np.cumsum(degree, out=start[1:])
-    neighbour = np.empty(2 * len(key), np.int32)
-    edge = np.empty(2 * len(key), np.int32)
-    both_ways(low, high, start, neighbour, edge)
-    return Links(start, neighbour, edge, best.similarity[filled][first])
+    # Edges come by (low, high): a column's lower neighbours, then its higher ones, increase.
+    end = np.concatenate([high, low])
+    order = np.argsort(end, kind="stable")
+    return Links(
+        start=np.concatenate([[0], np.cumsum(np.bincount(end, minlength=n_columns))]),
+        neighbour=np.concatenate([low, high])[order],
+        edge=(order % max(len(key), 1)).astype(np.int32),
+        similarity=best.similarity[filled][first],
+    )

@@ -2,15 +2,16 @@
 
 Ratings alone leave the zero of an item's energy open: a constant added to all of its level
 potentials changes no rating's distribution. Here the zero is that of *absent*. A pair's levels
-together have the potential pi = c_u + b_i + g_u sum_j s_ij over the other items j that the user
-has rated, and share it as the rating machines say: P(absent) = 1 / (1 + e^pi) and
+together have the potential pi = c_u + b_i + g sum_j s_ij over the other items j that the user has
+rated, and share it as the rating machines say: P(absent) = 1 / (1 + e^pi) and
 P(level) = P(rated) P(level | rated). The links s are symmetric and signed: the feature of a link is
-that both items are present. The gain g_u = sqrt(typical / number of the user's ratings) keeps the
-sum of many links as large as that of a typical user.
+that both items are present. Degree normalisation, g = sqrt(typical degree / number of these j),
+keeps the sum of many links as large as that of a typical user. So pi depends on what else the user
+has rated and on the parameters, not on whether the pair itself is rated.
 
-The priors that give the best lists draw probabilities together. What is told is therefore read off
-an increasing curve of pi, learnt from people whom the machine had not seen: it changes nobody's
-order by pi, and makes P(rated) mean what it says.
+The priors that give the best lists draw probabilities together. Log-odds are therefore an
+increasing function of pi, the recalibration map, learnt from people whom the machine had not seen:
+it changes nobody's order by pi, and makes P(rated) mean what it says.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from ordbm.runtime.arrays import Array, Codes
 from ordbm.runtime.threads import run_on_threads, share
 
 USER_PRECISION = 1.0  # of the prior of a user's bias
-AT_ONCE = 32_000_000  # bytes of log-odds
-KNOTS = np.arange(-10, 6.5, 0.5, dtype=np.float32)  # the potentials at which the curve has knots
+LOG_ODDS_BYTES = 32_000_000  # that are held at a time
+KNOTS = np.arange(-10, 6.5, 0.5, dtype=np.float32)  # potentials: the recalibration map's knots
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,14 +40,14 @@ class Presence:
     user_bias: Array  # (users,)
     linked: Array  # (L,) the items that have links, increasing
     weight: Array  # (L, L) symmetric, zero diagonal
-    typical: float  # ratings of a user whose gain is one
+    typical_degree: float  # ratings of a user whose links count once
     unknown_bias: float  # of an item without ratings
-    # What log-odds are above the potentials of CURVE; straight between these, the same beyond.
+    # What log-odds are above the potentials KNOTS; straight between these, the same beyond.
     recalibration: Array = field(default_factory=lambda: np.zeros_like(KNOTS))
 
-    def gain(self, count: Array) -> Array:
-        """How much each link of users with this many ratings counts."""
-        return np.sqrt(self.typical / np.maximum(count, 1)).astype(np.float32)
+    def degree_scale(self, count: Array) -> Array:
+        """sqrt(typical degree / count): how much each link of this many rated items counts."""
+        return np.sqrt(self.typical_degree / np.maximum(count, 1)).astype(np.float32)
 
 
 class ConditionedPresence:
@@ -64,52 +65,71 @@ class ConditionedPresence:
         return linked_rows(self.by_user, self.presence.linked, len(self.presence.item_bias))
 
     @cached_property
-    def gain(self) -> Array:
-        return self.presence.gain(np.diff(self.by_user.start))
+    def degree_scale(self) -> Array:
+        """Of every user, for items not rated, (users,)."""
+        return self.presence.degree_scale(np.diff(self.by_user.start))
 
     @property
     def users_at_once(self) -> int:
         """Users whose log-odds are held at a time."""
-        return max(1, AT_ONCE // (4 * max(len(self.presence.item_bias), 1)))
+        return max(1, LOG_ODDS_BYTES // (4 * max(len(self.presence.item_bias), 1)))
 
     def log_odds(self, users: Codes) -> Array:
-        """log P(rated) / P(absent) for all items, (users, items); a pair's own rating is left out.
+        """log P(rated) / P(absent) for all items, (users, items), given what else is rated.
 
         User -1 is somebody of whom nothing is known.
         """
-        out = self.potential(users)
+        out = self._recalibrated(users, self.potential(users))
+        # Without their only rating somebody has rated nothing, and the map is not for them.
+        place = np.flatnonzero((users >= 0) & (np.diff(self.by_user.start)[users] == 1))
+        item = self.by_user.column[self.by_user.start[users[place]]]
+        out[place, item] = self.presence.item_bias[item] + self.user_bias[users[place]]
+        return out
+
+    def potential(self, users: Codes) -> Array:
+        """pi, (users, items), to which those who have rated something add the recalibration map."""
+        presence = self.presence
+        out = np.empty((len(users), len(presence.linked)), np.float32)
+        known = np.where(users >= 0, users, 0).astype(np.int64)
+        bias = presence.item_bias[presence.linked]
+
+        def work(thread: int) -> None:
+            begin, end = share(len(known), thread, self.threads)
+            kernels.log_odds(
+                begin, end, known, self.rated.start, self.rated.column, self.degree_scale,
+                presence.weight, bias, self.user_bias, out,
+            )  # fmt: skip
+
+        run_on_threads(self.threads, work)
+        self._leave_own_out(known, bias, out)
+        if len(presence.linked) < len(presence.item_bias):
+            linked, out = out, presence.item_bias + self.user_bias[known][:, None]
+            out[:, presence.linked] = linked
+        out[users < 0] = presence.item_bias
+        return out
+
+    def _leave_own_out(self, users: Codes, bias: Array, potential: Array) -> None:
+        """Scale the links of pairs that are rated by the number of the user's other ratings."""
+        row = np.repeat(np.arange(len(users)), np.diff(self.rated.start)[users])
+        column = self.rated.column[self.rated.positions_of(users)]
+        count = np.diff(self.by_user.start)[users]
+        other = self.presence.degree_scale(count - 1) / self.degree_scale[users]
+        alone = bias[column] + self.user_bias[users][row]
+        potential[row, column] = alone + (potential[row, column] - alone) * other[row]
+
+    def _recalibrated(self, users: Codes, potential: Array) -> Array:
+        """Log-odds for rows of potentials, (users, any), in their place."""
         has_rated = (users >= 0) & (np.diff(self.by_user.start)[users] > 0)
         first, step = KNOTS[0], KNOTS[1] - KNOTS[0]
 
         def work(thread: int) -> None:
             begin, end = share(len(users), thread, self.threads)
             kernels.recalibrate(
-                begin, end, has_rated, first, step, self.presence.recalibration, out
+                begin, end, has_rated, first, step, self.presence.recalibration, potential
             )
 
         run_on_threads(self.threads, work)
-        return out
-
-    def potential(self, users: Codes) -> Array:
-        """pi, of which log-odds are a curve for those who have rated something."""
-        presence = self.presence
-        out = np.empty((len(users), len(presence.linked)), np.float32)
-        known = np.where(users >= 0, users, 0)
-        bias = presence.item_bias[presence.linked]
-
-        def work(thread: int) -> None:
-            begin, end = share(len(known), thread, self.threads)
-            kernels.log_odds(
-                begin, end, known, self.rated.start, self.rated.column, self.gain, presence.weight,
-                bias, self.user_bias, out,
-            )  # fmt: skip
-
-        run_on_threads(self.threads, work)
-        if len(presence.linked) < len(presence.item_bias):
-            linked, out = out, presence.item_bias + self.user_bias[known][:, None]
-            out[:, presence.linked] = linked
-        out[users < 0] = presence.item_bias
-        return out
+        return potential
 
     def pair_log_odds(self, users: Codes, items: Codes) -> Array:
         """log P(rated) / P(absent) of each pair, (pairs,); -1 stands for the unknown."""
@@ -123,9 +143,10 @@ class ConditionedPresence:
             pairs = order[begin[first] : end[min(first + size, len(person)) - 1]]
             row = np.searchsorted(person[first : first + size], users[pairs])
             out[pairs] = odds[row, items[pairs]]
-            own = self.user_bias[users[pairs]] * (users[pairs] >= 0)
-            stranger = items[pairs] < 0
-            out[pairs[stranger]] = (self.presence.unknown_bias + own)[stranger]
+        stranger = np.flatnonzero(items < 0)
+        raters = users[stranger]
+        unlinked = np.float32(self.presence.unknown_bias) + self.user_bias[raters] * (raters >= 0)
+        out[stranger] = self._recalibrated(raters, unlinked[:, None])[:, 0]
         return out
 
     def reasons(self, user: int, item: int, n: int) -> list[tuple[int, float]]:
@@ -134,14 +155,14 @@ class ConditionedPresence:
         place = int(np.searchsorted(linked, item))
         if place == len(linked) or linked[place] != item:
             return []
-        mine = self.rated.column[self.rated.start[user] : self.rated.start[user + 1]]
-        added = self.gain[user] * self.presence.weight[place, mine]
+        mine = self.rated.columns_of(user)
+        added = self.degree_scale[user] * self.presence.weight[place, mine]
         best = np.argsort(-added, kind="stable")[:n]
         return [(int(linked[mine[one]]), float(added[one])) for one in best if added[one] > 0]
 
 
 def fold_in_presence(conditioned: ConditionedPresence, items: Codes) -> ConditionedPresence:
-    """What is said of somebody new, code 0, who rated these items.
+    """What is said of a fold-in user, code 0, who rated these items.
 
     Their bias is where the machine expects them to rate as many items as they did, drawn to that of
     a typical user.
@@ -188,6 +209,6 @@ def linked_rows(rows: CSR, linked: Array, n_items: int) -> CSR:
     )
 
 
-def both_ways(rows: CSR, n_linked: int) -> tuple[CSR, CSR]:
+def linked_with_transpose(rows: CSR, n_linked: int) -> tuple[CSR, CSR]:
     """Linked ratings by user and by item."""
     return with_transpose(rows._replace(level=np.zeros(len(rows.column), np.uint8)), n_linked)

@@ -2,110 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from ordbm.errors import SettingsError
-from ordbm.model.features import FeatureKind
-from ordbm.model.neighbours import BUDGET
-from ordbm.runtime.checks import check_amount, check_choice, check_count
+from ordbm.model.declaration import Checked, leaves, setting
+from ordbm.model.learners import LEARNERS, Learner, learner_of
+from ordbm.model.rules import PresenceRules, SizeRules
+from ordbm.runtime.checks import check_choice, check_count
 
-HIDDEN = (25, 100)  # the item side gains more from them
-MANY = 500_000  # ratings from which on twice as many hidden units pay
-MOST_MEMBERS = 8
-LEARNT_AT_ONCE = 16_000_000  # ratings times members, beyond which there are fewer members
-MOST_COUPLINGS = 300_000_000  # of all members together, again beyond which there are fewer
-
+FeatureKind = Literal["categorical", "ordinal", "gaussian"]
 Sides = Literal["user", "item", "joint"]
+DType = Literal["float32", "float64"]
 
-
-@dataclass(frozen=True)
-class Settings:
-    """The shape of a machine and how it is learnt; the defaults are meant to serve all data.
-
-    `resolved` fills in what follows the number of ratings.
-    """
-
-    features: FeatureKind = "ordinal"
-    sides: Sides = "joint"
-    hidden: int | tuple[int, int] | None = None  # by the number of ratings
-    item_links: int = 100
-    user_links: int = 0
-    link_shrinkage: float = 100.0
-    link_support: int = 5
-    link_budget: float = BUDGET
-    learner: Any = "pl"
-    epochs: int = 20
-    patience: int = 3  # 0: never stop early
-    members: int | None = None  # by the number of ratings
-    presence: bool = True
-    presence_precision: float | None = None  # by the number of users
-    presence_budget: float = 1e11
-    seed: int = 0
-    threads: int | None = None
-    dtype: Literal["float32", "float64"] = "float32"
-
-    def __post_init__(self) -> None:
-        for name, known in (("features", FeatureKind), ("sides", Sides)):
-            check_choice(name, getattr(self, name), get_args(known))
-        check_choice("dtype", self.dtype, ("float32", "float64"))
-        for name in ("item_links", "user_links", "epochs", "patience", "seed"):
-            check_count(name, getattr(self, name))
-        if self.seed >= 2**62:
-            raise SettingsError(f"seed={self.seed!r}: must be below 2**62")
-        check_count("link_support", self.link_support, least=2)
-        for size in self.hidden_sizes:
-            check_count("hidden", size)
-        for name in ("members", "threads"):
-            if getattr(self, name) is not None:
-                check_count(name, getattr(self, name), least=1)
-        if not isinstance(self.presence, bool):
-            raise SettingsError(f"presence={self.presence!r}: use True or False")
-        for name in ("link_shrinkage", "link_budget", "presence_budget"):
-            check_amount(name, getattr(self, name))
-        if self.presence_precision is not None:
-            check_amount("presence_precision", self.presence_precision)
-
-    @property
-    def hidden_sizes(self) -> tuple[int, int]:
-        """Hidden units of the user side and of the item side, before `sides` has its say."""
-        if self.hidden is None:
-            return HIDDEN
-        if isinstance(self.hidden, tuple | list):
-            if len(self.hidden) != 2:
-                raise SettingsError(f"hidden={self.hidden!r}: a number, or (user side, item side)")
-            return self.hidden[0], self.hidden[1]
-        return self.hidden, self.hidden
-
-    def resolved(self, n_ratings: int, levels: tuple[int, int] = (0, 0)) -> Settings:
-        """The same for this many ratings, hidden units and members included.
-
-        `levels` are those of all items, which a user's hidden unit is coupled with, and of all
-        users.
-        """
-        scale = 2 if n_ratings >= MANY else 1
-        hidden = (scale * HIDDEN[0], scale * HIDDEN[1]) if self.hidden is None else self.hidden
-        sized = replace(self, hidden=hidden)
-        if self.members is not None:
-            return sized
-        couplings = sum(
-            n_levels * n_hidden
-            for side, n_levels, n_hidden in zip(
-                ("user", "item"), levels, sized.hidden_sizes, strict=True
-            )
-            if self.sides in (side, "joint")
-        )
-        affordable = (
-            LEARNT_AT_ONCE // max(n_ratings, 1),
-            MOST_COUPLINGS // max(couplings, 1),
-        )
-        return replace(sized, members=max(1, min(MOST_MEMBERS, *affordable)))
-
+MACHINE, LEARNING = "The machine", "Learning"  # panels of the command line's help
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     # Section 4.1: 20 hidden units, top 100 positive Pearson neighbours on both sides, CD-1 inside
     # the alternation, blocks of 100, rate 0.1, N(0, 0.01): the last four are the learner's own.
+    # The paper predicts the mode of mean field: `predict(users, items, decode="mode",
+    # method="mean_field")`; without these two it is the exact mean, for this preset as for any.
     "paper": {
         "hidden": 20,
         "item_links": 100,
@@ -119,14 +36,162 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def settings_of(preset: str, **told: Any) -> Settings:
-    """The preset's settings with those that were told (not None) in their place."""
+def _check_hidden(name: str, value: Any) -> None:
+    sizes = value if isinstance(value, tuple | list) else (value, value)
+    if len(sizes) != 2:
+        raise SettingsError(f"{name}={value!r}: a number, or (user side, item side)")
+    for size in sizes:
+        check_count(name, size)
+
+
+def _check_seed(name: str, value: Any) -> None:
+    check_count(name, value)
+    if value >= 2**62:
+        raise SettingsError(f"{name}={value!r}: must be below 2**62")
+
+
+@dataclass(frozen=True)
+class Settings(Checked):
+    """The shape of a machine and how it is learnt; the defaults are meant to serve all data.
+
+    `resolved` fills in what follows the number of ratings.
+    """
+
+    features: FeatureKind = setting(
+        "ordinal", "How levels enter the energy; Gaussian is taken for continuous ratings.",
+        choices=get_args(FeatureKind), panel=MACHINE,
+    )  # fmt: skip
+    sides: Sides = setting(
+        "joint", "Who has hidden units and biases: users, items, or both.",
+        choices=get_args(Sides), panel=MACHINE,
+    )  # fmt: skip
+    hidden: int | tuple[int, int] | None = setting(
+        None, "Hidden units per user and per item: a number, or two for user and item side.",
+        kind=str, optional=True, check=_check_hidden, metavar="N[,N]", panel=MACHINE,
+        default="25,100; 50,200 from 500,000 ratings", why="moved: hidden units; see SizeRules",
+    )  # fmt: skip
+    item_links: int = setting(
+        100, "Neighbours that each item is linked to, 0 for none.", panel=MACHINE,
+        why="-0.003 in log-loss; moved: item links",
+    )  # fmt: skip
+    user_links: int = setting(
+        0, "Neighbours that each user is linked to, 0 for none.", panel=MACHINE,
+        why="no gain; moved: links between users",
+    )  # fmt: skip
+    learner: Any = setting(
+        "pl", "Exact pseudo-likelihood, contrastive divergence, or the paper's structured one; in "
+        "Python also a learner object.",
+        check=lambda _, value: learner_of(value), metavar="|".join(LEARNERS),
+        panel=LEARNING,
+    )  # fmt: skip
+    epochs: int = setting(20, "Epochs at most.", panel=LEARNING, why="moved: twice the epochs")
+    seed: int = setting(
+        0, "Of the initial parameters and of sampling.", check=_check_seed, panel=LEARNING
+    )
+    _: KW_ONLY
+    preset: str = setting(
+        "default", "Where settings not given come from: our defaults, or the paper's section 4.1.",
+        choices=tuple(PRESETS), panel=MACHINE,
+    )  # fmt: skip
+    link_shrinkage: float = setting(
+        100.0, "A correlation over c common ratings counts by c / (c + X).", panel=MACHINE,
+        why="correlations over few ratings are chance",
+    )  # fmt: skip
+    link_support: int = setting(
+        5, "Common ratings that a link needs at least.", least=2, panel=MACHINE,
+        why="as for link_shrinkage",
+    )  # fmt: skip
+    link_budget: float = setting(
+        2e10, "Co-rated pairs that finding links may visit; beyond, it is refused with the cost.",
+        panel=MACHINE, why="under two minutes of one thread",
+    )  # fmt: skip
+    patience: int = setting(
+        3, "With validation ratings: epochs without a better log-loss before stopping; 0: never.",
+        panel=LEARNING,
+    )  # fmt: skip
+    members: int | None = setting(
+        None, "Machines to learn from different seeds; predictions are averages of theirs.",
+        kind=int, least=1, optional=True, panel=LEARNING,
+        default="8; fewer for over 2 M ratings or 300 M couplings",
+        why="most of all that was tried; moved: averaging; see SizeRules",
+    )  # fmt: skip
+    presence: bool = setting(
+        True, "Learn also which items get rated, for lists; predicted ratings stay the same.",
+        panel=MACHINE,
+    )  # fmt: skip
+    presence_precision: float | None = setting(
+        None, "Of the prior of presence links; larger draws them to zero.", kind=float,
+        optional=True, panel=MACHINE, default="8 times the cube root of the number of users",
+    )  # fmt: skip
+    presence_budget: float = setting(
+        1e11, "Ratings times items that one pass over presence may look at; beyond, items are "
+        "sampled.", panel=MACHINE, why="some minutes of one thread",
+    )  # fmt: skip
+    threads: int | None = setting(
+        None, "Threads to use; results do not depend on it.", kind=int, least=1, optional=True,
+        panel=LEARNING, default="all cores",
+    )  # fmt: skip
+    dtype: DType = setting(
+        "float32", "Numbers to compute with.", choices=get_args(DType), panel=LEARNING
+    )
+    size_rules: SizeRules = setting(SizeRules(), "How hidden units and members follow the data.")
+    presence_rules: PresenceRules = setting(PresenceRules(), "How presence is learnt.")
+
+    @property
+    def hidden_sizes(self) -> tuple[int, int]:
+        """Hidden units of the user side and of the item side, before `sides` has its say."""
+        if self.hidden is None:
+            return self.size_rules.user_hidden, self.size_rules.item_hidden
+        if isinstance(self.hidden, tuple | list):
+            return self.hidden[0], self.hidden[1]
+        return self.hidden, self.hidden
+
+    def resolved(self, n_ratings: int, levels: tuple[int, int] = (0, 0)) -> Settings:
+        """The same for this many ratings, hidden units and members included.
+
+        `levels` are those of all items, which a user's hidden unit is coupled with, and of all
+        users.
+        """
+        rules = self.size_rules
+        hidden = self.hidden
+        if hidden is None:
+            times = rules.times_hidden if n_ratings >= rules.many_ratings else 1
+            hidden = (times * rules.user_hidden, times * rules.item_hidden)
+        sized = replace(self, hidden=hidden)
+        if self.members is not None:
+            return sized
+        couplings = sum(
+            n_levels * n_hidden
+            for side, n_levels, n_hidden in zip(
+                ("user", "item"), levels, sized.hidden_sizes, strict=True
+            )
+            if self.sides in (side, "joint")
+        )
+        affordable = (
+            rules.learnt_at_once // max(n_ratings, 1),
+            rules.most_couplings // max(couplings, 1),
+        )
+        return replace(sized, members=max(1, min(rules.most_members, *affordable)))
+
+
+# These change no epoch, only how many there are or how soon they are done.
+WITHOUT_EFFECT = ("preset", "epochs", "patience", "threads", "link_budget")
+
+
+def identity(settings: Settings, learner: Learner, epochs: int) -> dict[str, Any]:
+    """All settings by name that decide what so many epochs do, whoever set them."""
+    found = {**dict(leaves(settings)), "hidden": settings.hidden_sizes, **learner.identity(epochs)}
+    return {name: value for name, value in found.items() if name not in WITHOUT_EFFECT}
+
+
+def settings_of(preset: str = "default", **given: Any) -> Settings:
+    """The preset's settings with those that were given (not None) in their place."""
     check_choice("preset", preset, tuple(PRESETS))
     known = {field.name for field in fields(Settings)}
-    unknown = sorted(set(told) - known)
+    unknown = sorted(set(given) - known)
     if unknown:
         raise SettingsError(
             f"unknown setting {unknown[0]!r}: use one of {', '.join(sorted(known))}"
         )
-    chosen = {name: value for name, value in told.items() if value is not None}
-    return Settings(**{**PRESETS[preset], **chosen})
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return Settings(**{**PRESETS[preset], **chosen, "preset": preset})

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from dataclasses import asdict
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,8 @@ import numpy as np
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import RatingScale
 from ordbm.errors import CheckpointError, ModelFileError, SettingsError
-from ordbm.model.learners import ContrastiveDivergence, Learner
-from ordbm.model.settings import Settings
+from ordbm.model.learners import Learner
+from ordbm.model.settings import Settings, identity
 from ordbm.persistence.container import read_container, write_container
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.atomic_files import TEMPORARY
@@ -28,9 +27,6 @@ from ordbm.training.state import Saved
 
 FILE = "checkpoint.ordbm"
 PAUSE = 20  # times what writing took: how long to wait before the next; it costs 5 % at most
-
-# These change no epoch, only how many there are or how soon they are done.
-_FREE = {"epochs", "patience", "threads", "link_budget"}
 
 
 class Checkpoint:
@@ -60,8 +56,8 @@ class Checkpoint:
                 f"checkpoint={os.fspath(folder)!r} cannot be used: {error.strerror}; give a folder "
                 "that can be written to"
             ) from error
-        self._learner = learner
-        self._origin = _origin(settings, learner, ratings, validation)
+        self._settings, self._learner = settings, learner
+        self._data = _data(ratings, validation)
         self.epoch = 0  # the one in the file, as far as this object knows
         self._written = -np.inf
         self._cost = 0.0
@@ -74,7 +70,7 @@ class Checkpoint:
     def write(self, saved: Saved) -> None:
         started = time.perf_counter()
         header = {
-            "origin": self._origin | self._chain_lengths(len(saved.history)),
+            "origin": self._origin(len(saved.history)),
             "history": saved.history,
             "stopped": saved.stopped,
         }
@@ -101,7 +97,7 @@ class Checkpoint:
                 f"{os.fspath(self.path)!r} is not a checkpoint of a training: leave resume out to "
                 "start anew"
             ) from None
-        now = self._origin | self._chain_lengths(len(saved.history))
+        now = self._origin(len(saved.history))
         changes = [
             f"{name} {origin.get(name, 'not known')} then, {now.get(name, 'not known')} now"
             for name in now | origin
@@ -115,33 +111,19 @@ class Checkpoint:
         self.epoch = len(saved.history)
         return saved
 
-    def _chain_lengths(self, epochs: int) -> dict[str, str]:
-        """What a function for the length of Gibbs chains has given in the epochs so far."""
-        learner = self._learner
-        if not isinstance(learner, ContrastiveDivergence) or not callable(learner.steps):
-            return {}
-        return {"steps": str([learner.chain_length(epoch) for epoch in range(epochs)])}
+    def _origin(self, epochs: int) -> dict[str, str]:
+        """All that the bits of so many epochs depend on, by name, as text."""
+        settings = identity(self._settings, self._learner, epochs)
+        return {name: _text(value) for name, value in settings.items()} | self._data
 
 
-def _origin(
-    settings: Settings, learner: Learner, ratings: Ratings, validation: Ratings | None
-) -> dict[str, str]:
-    """All that the bits of an epoch depend on, by name, as text.
-
-    Ids are not among it: learning knows users and items by number only.
-    """
-    told = {**asdict(settings), "hidden": settings.hidden_sizes, "learner": type(learner).__name__}
-    told |= asdict(learner)
-    origin = {
-        name: _text(value)
-        for name, value in told.items()
-        if name not in _FREE and not callable(value)
-    }
-    origin["ratings"] = _summary(ratings)
+def _data(ratings: Ratings, validation: Ratings | None) -> dict[str, str]:
+    """The ratings as text; ids are not among it: learning knows users and items by number only."""
+    found = {"ratings": _summary(ratings)}
     if not isinstance(validation, Ratings):  # none, or something that fit will refuse
-        return origin | {"validation": "none"}
+        return found | {"validation": "none"}
     known = (ratings.users.codes(validation.users.ids), ratings.items.codes(validation.items.ids))
-    return origin | {"validation": _summary(validation, *known)}
+    return found | {"validation": _summary(validation, *known)}
 
 
 def _text(value: Any) -> str:

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from ordbm.data.csr import CSR, CSRPair, stable_order, with_transpose
 from ordbm.data.ids import IdMap
-from ordbm.data.scale import LARGEST, ContinuousScale, RatingScale, Scale
+from ordbm.data.numeric_columns import LARGEST_NUMBER
+from ordbm.data.scale import ContinuousScale, RatingScale, Scale
 from ordbm.data.standardiser import Standardiser
 from ordbm.errors import ModelFileError
 from ordbm.inference.distributions import level_cells
@@ -203,7 +204,7 @@ def _unpacked_standard(plain: Any, scale: Scale, *, needed: bool) -> Standardise
 
 def _unit(plain: Sequence[Any]) -> tuple[float, float]:
     mean, deviation = _numbers(plain)
-    if not (abs(mean) <= LARGEST and 1 / LARGEST <= deviation <= LARGEST):
+    if not (abs(mean) <= LARGEST_NUMBER and 1 / LARGEST_NUMBER <= deviation <= LARGEST_NUMBER):
         raise ValueError("a mean or deviation is out of range")
     return mean, deviation
 

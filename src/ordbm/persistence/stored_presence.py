@@ -14,7 +14,7 @@ def packed_presence(presence: Presence | None) -> Header | None:
     """Its numbers; None if it was not learnt."""
     if presence is None:
         return None
-    return {"typical": presence.typical, "unknown_bias": presence.unknown_bias}
+    return {"typical": presence.typical_degree, "unknown_bias": presence.unknown_bias}
 
 
 def presence_arrays(presence: Presence | None) -> Arrays:

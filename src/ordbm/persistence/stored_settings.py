@@ -14,12 +14,16 @@ from ordbm.model.learners import (
     Learner,
     PseudoLikelihood,
 )
+from ordbm.model.rules import EmbeddingRules, PresenceRules, ResponseStyleRules, SizeRules
 from ordbm.model.settings import settings_of
 from ordbm.persistence.container import Header
 from ordbm.persistence.json_values import packed, unpacked
 from ordbm.training.loop import EpochRecord
 
 LEARNERS = {kind.__name__: kind for kind in (PseudoLikelihood, ContrastiveDivergence)}
+RULES: dict[str, Any] = {
+    kind.__name__: kind for kind in (EmbeddingRules, PresenceRules, ResponseStyleRules, SizeRules)
+}
 LARGEST_SETTING = 1e15  # of a learner, where numbers are rates, precisions and sizes
 
 
@@ -40,9 +44,9 @@ def _packed_learner(learner: Learner, epochs: int) -> Header:
             f"a learner of type {type(learner).__name__} cannot be stored: use one of "
             f"{', '.join(LEARNERS)}"
         )
-    told = {field.name: getattr(learner, field.name) for field in fields(learner)}
+    told = learner.settings()
     if isinstance(learner, ContrastiveDivergence) and callable(learner.steps):
-        told["steps"] = tuple(map(learner.chain_length, range(max(epochs, 1))))
+        told["steps"] = learner.identity(max(epochs, 1))["steps"]
     return {
         "learner": type(learner).__name__,
         "settings": {name: _packed_setting(name, value) for name, value in told.items()},
@@ -50,27 +54,41 @@ def _packed_learner(learner: Learner, epochs: int) -> Header:
 
 
 def _packed_setting(name: str, value: Any) -> Any:
+    if type(value) in RULES.values():
+        return {"rules": type(value).__name__, "settings": _packed_fields(value)}
     try:
         return packed(value)
     except (TypeError, RecursionError) as error:
         raise ModelFileError(f"the setting {name} cannot be stored: {error}") from None
 
 
+def _packed_fields(rules: Any) -> Header:
+    return {one.name: _packed_setting(one.name, getattr(rules, one.name)) for one in fields(rules)}
+
+
 def unpacked_settings(plain: Header) -> dict[str, Any]:
     """What to tell a constructor."""
-    return {
-        name: _unpacked_learner(value)
-        if isinstance(value, dict) and "learner" in value
-        else unpacked(value)
-        for name, value in plain.items()
-    }
+    return {name: _unpacked_setting(value) for name, value in plain.items()}
+
+
+def _unpacked_setting(plain: Any) -> Any:
+    if isinstance(plain, dict) and "learner" in plain:
+        return _unpacked_learner(plain)
+    if isinstance(plain, dict) and "rules" in plain:
+        return RULES[plain["rules"]](**_finite(plain["settings"]))
+    return unpacked(plain)
+
+
+def _finite(plain: Header) -> dict[str, Any]:
+    told = {name: _unpacked_setting(value) for name, value in plain.items()}
+    numbers = [value for value in told.values() if isinstance(value, int | float)]
+    if not all(abs(number) <= LARGEST_SETTING for number in numbers):
+        raise ValueError("a setting is not finite")
+    return told
 
 
 def _unpacked_learner(plain: Header) -> Learner:
-    told = {name: unpacked(value) for name, value in plain["settings"].items()}
-    numbers = [value for value in told.values() if isinstance(value, int | float)]
-    if not all(abs(number) <= LARGEST_SETTING for number in numbers):
-        raise ValueError("a learner's setting is not finite")
+    told = _finite(plain["settings"])
     if isinstance(told.get("steps"), tuple):
         told["steps"] = _schedule(told["steps"])
     return LEARNERS[plain["learner"]](**told)

@@ -17,16 +17,11 @@ import numpy as np
 
 from ordbm.data.csr import CSR, CSRPair
 from ordbm.kernels.co_occurrence import fill_row_sums
+from ordbm.model.rules import EmbeddingRules
 from ordbm.priors.products import cross_product, table_product
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.threads import run_on_threads, share
 
-COLUMNS_PER_DIRECTION = 20  # at least, of each side: traits could tell apart any few columns
-RATINGS_PER_DIRECTION = 3_000  # at least
-MOST_PER_ROW = 150  # ratings, on average, with which traits are trusted wholly
-LEAST_TRUST = 0.1  # with less they are not worth their time and room
-SPARE = 8  # directions followed beside those that are kept
-ROUNDS = 6  # of subspace iteration
 LEAST = 1e-6  # of the strongest direction; what is weaker is rounding
 
 
@@ -49,6 +44,7 @@ class CoOccurrence(NamedTuple):
 def co_occurrence_embedding(
     ratings: CSRPair,
     most: int,
+    rules: EmbeddingRules,
     threads: int = 1,
     *,
     sides: tuple[bool, bool] = (True, True),
@@ -61,9 +57,10 @@ def co_occurrence_embedding(
     by_user, by_item = ratings
     n_ratings = len(by_user.column)
     fewest = min(by_user.n_rows, by_item.n_rows)
-    n = min(most, fewest // COLUMNS_PER_DIRECTION, n_ratings // RATINGS_PER_DIRECTION)
+    n = min(most, fewest // rules.columns_per_direction, n_ratings // rules.ratings_per_direction)
     in_items, in_users = (
-        _prior_weight(rows) if asked else 0.0 for rows, asked in zip(ratings, sides, strict=True)
+        _prior_weight(rows, rules) if asked else 0.0
+        for rows, asked in zip(ratings, sides, strict=True)
     )
     if n < 1 or max(in_items, in_users) == 0:
         of_user, of_item = (np.zeros((rows.n_rows, 0)) for rows in ratings)
@@ -79,8 +76,8 @@ def co_occurrence_embedding(
         return _row_sums(by_item, item_weight, of_user * user_weight[:, None], threads)
 
     rng = np.random.default_rng(0)
-    of_item = _orthonormal(rng.normal(size=(by_item.n_rows, n + SPARE)), threads)
-    for _ in range(ROUNDS):
+    of_item = _orthonormal(rng.normal(size=(by_item.n_rows, n + rules.spare)), threads)
+    for _ in range(rules.rounds):
         of_item = _orthonormal(item_sums(user_sums(of_item)), threads)
     of_user = user_sums(of_item)
     square, axes = np.linalg.eigh(cross_product(of_user, of_user, threads))
@@ -101,15 +98,15 @@ def fold_in_embedding(read_by_item: Array, items: Array) -> Array:
     return total / np.sqrt(max(len(items), 1))
 
 
-def _prior_weight(rows: CSR) -> float:
-    """In what traits say about couplings to these rows' hidden units."""
+def _prior_weight(rows: CSR, rules: EmbeddingRules) -> float:
+    """Of what directions say about couplings to these rows' hidden units, from 0 to 1."""
     mean = len(rows.column) / max(rows.n_rows, 1)
-    trust = float(min(1.0, MOST_PER_ROW / max(mean, 1.0)) ** 4)
-    return trust if trust >= LEAST_TRUST else 0.0
+    weight = float(min(1.0, rules.most_per_row / max(mean, 1.0)) ** rules.exponent)
+    return weight if weight >= rules.least_weight else 0.0
 
 
-def _weighted(co_occurrence: Array, trust: float) -> Array:
-    return co_occurrence * np.sqrt(trust) if trust else np.zeros((len(co_occurrence), 0))
+def _weighted(co_occurrence: Array, weight: float) -> Array:
+    return co_occurrence * np.sqrt(weight) if weight else np.zeros((len(co_occurrence), 0))
 
 
 def _row_sums(rows: CSR, weight: Array, table: Array, threads: int) -> Array:

@@ -1,4 +1,4 @@
-"""What the number of ratings says of their levels."""
+"""What the number of ratings says of their levels, and of how much can be learnt from them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from ordbm.data.csr import CSR
 from ordbm.data.level_counts import log_frequencies
+from ordbm.model.learners import Priors
 from ordbm.runtime.arrays import Array
 
 
@@ -27,3 +28,19 @@ def count_potentials(columns: CSR, n_levels: int, weight: float) -> tuple[Array,
         total = table.sum(axis=1, keepdims=True)
         potential = np.log((table / shares + weight) / (total + weight))
     return potential[log2_bin], potential[0] if (count == 1).any() else np.zeros(n_levels)
+
+
+def count_adaptive_precision(priors: Priors, column_counts: Array, n_hidden: int) -> float:
+    """tau (1 + tightening lack) for couplings of columns with these counts to so many hidden units.
+
+    lack = (short - 1) / (scarcity - 1), from 0 to 1, where short = ratings_per_unit n_hidden /
+    typical count. Couplings are fitted, not averaged over. Where there are many for few ratings
+    they fit noise, and a tighter prior makes up for it. The typical count is the root of the mean
+    square: between that of a column and that of a rating's column.
+    """
+    counts = np.asarray(column_counts, np.float64)
+    n_rated = np.count_nonzero(counts)
+    typical = np.sqrt((counts**2).sum() / max(n_rated, 1))
+    short = priors.ratings_per_unit * n_hidden / max(typical, 1.0)
+    lack = np.clip((short - 1.0) / (priors.scarcity - 1.0), 0.0, 1.0)
+    return float(priors.coupling_precision * (1.0 + priors.tightening * lack))

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ordbm.data.csr import CSRPair
-from ordbm.model.learners import Learner
+from ordbm.model.learners import Priors
 from ordbm.model.machine import Machine
 from ordbm.priors.co_occurrence import fold_in_embedding
+from ordbm.priors.counts import count_adaptive_precision
 from ordbm.priors.resolved import couplings_by_direction, priors_of
 from ordbm.priors.response_styles import BiasPrior
 from ordbm.runtime.arrays import Array
@@ -26,12 +27,12 @@ class FoldInPriors(NamedTuple):
 
     @classmethod
     def of(
-        cls, machines: Sequence[Machine], ratings: CSRPair, learner: Learner, threads: int
+        cls, machines: Sequence[Machine], ratings: CSRPair, priors: Priors, threads: int
     ) -> FoldInPriors:
-        """As `learner` had them; machines without an item side have nothing by traits."""
+        """As learning had them; machines without an item side have nothing by traits."""
         one = machines[0]  # of which the user side would have traits made for nothing
         item_side = Machine(one.features, one.level_bias, None, one.item_side)
-        bias, co_occurrence = priors_of(item_side, ratings, learner, threads)
+        bias, co_occurrence = priors_of(item_side, ratings, priors, threads)
         sides = [machine.item_side for machine in machines]
         n_hidden = 0 if sides[0] is None else sides[0].n_hidden
         by_direction = [
@@ -42,7 +43,7 @@ class FoldInPriors(NamedTuple):
         ]
         return cls(
             bias,
-            learner.count_adaptive_precision(np.diff(ratings.by_user.start), n_hidden),
+            count_adaptive_precision(priors, np.diff(ratings.by_user.start), n_hidden),
             co_occurrence.read_by_item,
             [table[..., :n_hidden] for table in by_direction],
         )

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ordbm.data.csr import CSRPair
-from ordbm.model.learners import Learner
+from ordbm.model.features import Features
+from ordbm.model.learners import Priors
 from ordbm.model.machine import Machine
 from ordbm.priors.co_occurrence import CoOccurrence, co_occurrence_embedding
 from ordbm.priors.products import cross_product, table_product
@@ -16,35 +17,36 @@ from ordbm.priors.response_styles import BiasPrior, bias_prior
 from ordbm.runtime.arrays import Array
 
 
-class Priors(NamedTuple):
+class ResolvedPriors(NamedTuple):
     """Those that all machines of a model share."""
 
     user_bias: BiasPrior  # of the biases that users own
     co_occurrence: CoOccurrence  # that couplings follow
 
 
-def priors_of(machine: Machine, ratings: CSRPair, learner: Learner, threads: int = 1) -> Priors:
-    """The priors that `learner` has for such machines."""
+def priors_of(
+    machine: Machine, ratings: CSRPair, priors: Priors, threads: int = 1
+) -> ResolvedPriors:
+    """The priors of such machines that learn from these ratings."""
     user_bias = bias_prior(
         ratings,
-        smoothing_of(machine, learner),
-        learner.bias_precision,
-        learner.response_style_share,
-        learnt=learner.learn_response_styles and machine.item_side is not None,
+        smoothing_of(machine.features, priors),
+        priors,
+        owned=machine.item_side is not None,
     )
     users, items = (side is not None and side.n_hidden > 0 for side in machine.sides)
     co_occurrence = co_occurrence_embedding(
-        ratings, learner.co_occurrence, threads, sides=(users, items)
+        ratings, priors.co_occurrence, priors.embedding, threads, sides=(users, items)
     )
-    return Priors(
+    return ResolvedPriors(
         user_bias, CoOccurrence(*(table.astype(machine.dtype) for table in co_occurrence))
     )
 
 
-def smoothing_of(machine: Machine, learner: Learner) -> Array:
-    """How steps on the machine's features are seen by levels, in the learner's unit."""
-    smoothing = machine.features.smoothing
-    if learner.unit_smoothing:
+def smoothing_of(features: Features, priors: Priors) -> Array:
+    """F F', by which steps on features are seen by levels, in the unit of the priors."""
+    smoothing = features.smoothing
+    if priors.unit_smoothing:
         smoothing = smoothing / np.trace(smoothing) * len(smoothing)
     return smoothing
 

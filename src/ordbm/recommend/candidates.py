@@ -14,6 +14,7 @@ from ordbm.data.scale import Scale, level_values
 from ordbm.errors import RatingsError, SettingsError
 from ordbm.inference.fitted import FittedModel
 from ordbm.inference.known import Known
+from ordbm.model.correlation import group_correlations
 from ordbm.runtime.arrays import Array, Codes, Mask
 
 SIMILAR_USERS = 50
@@ -57,10 +58,10 @@ def _candidate_items(known: Known, candidates: Candidates, about: UserCandidates
             raise SettingsError(
                 f"candidates={candidates!r} needs a known user: use None for somebody new"
             )
-        found: Callable[[], Mask] | None = getattr(about, candidates)
-        if found is None:
+        items_of: Callable[[], Mask] | None = getattr(about, candidates)
+        if items_of is None:
             raise SettingsError(f"candidates={candidates!r}: this model has no links")
-        return found()
+        return items_of()
     if callable(candidates):
         return np.array([bool(candidates(item)) for item in known.items], bool)
     listed = listed_ids(candidates)
@@ -85,8 +86,8 @@ def linked_items(state: FittedModel, user: int) -> Mask:
     if side is None or not side.links.n_edges:
         raise SettingsError("candidates='linked' needs links between items: item_links=…")
     mask = np.zeros(len(state.items), bool)
-    by_user, links = state.ratings.by_user, side.links
-    for item in by_user.column[by_user.start[user] : by_user.start[user + 1]]:
+    links = side.links
+    for item in state.ratings.by_user.columns_of(user):
         mask[links.neighbour[links.start[item] : links.start[item + 1]]] = True
     return mask
 
@@ -104,42 +105,26 @@ def similar_rows(rows: CSR, transposed: CSR, row: int, values: Array | None, n: 
     columns, then to the first row.
     """
     mine = slice(rows.start[row], rows.start[row + 1])
-    place = np.concatenate(
-        [
-            np.arange(transposed.start[column], transposed.start[column + 1])
-            for column in rows.column[mine]
-        ]
-        or [np.zeros(0, np.int64)]
-    ).astype(np.int64)
-    count = np.diff(transposed.start)[rows.column[mine]]
-    x = np.repeat(_values(rows, values, mine), count)
+    columns = rows.column[mine]
+    place = transposed.positions_of(columns)
+    x = np.repeat(_values(rows, values, mine), np.diff(transposed.start)[columns])
     y = _values(transposed, values, place)
-    other = transposed.column[place]
-    size = rows.n_rows
-    shared = np.bincount(other, minlength=size).astype(np.float64)
-    sums = [np.bincount(other, weight, size) for weight in (x, y, x * x, y * y, x * y)]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # Times the number of shared columns, all is exact for levels: equal correlations do tie.
-        covariance = shared * sums[4] - sums[0] * sums[1]
-        spread = [shared * sums[2] - sums[0] ** 2, shared * sums[3] - sums[1] ** 2]
-        correlation = covariance / np.sqrt(spread[0] * spread[1])
-    varied = (spread[0] > 1e-12 * shared * sums[2]) & (spread[1] > 1e-12 * shared * sums[3])
-    good = varied & (correlation > 0) & (shared >= SIMILAR_SUPPORT)
+    correlation, shared = group_correlations(transposed.column[place], x, y, rows.n_rows)
+    good = (correlation > 0) & (shared >= SIMILAR_SUPPORT)
     good[row] = False
-    found = np.flatnonzero(good)
-    order = np.lexsort((found, -shared[found], -correlation[found]))
-    return found[order[:n]]
+    similar = np.flatnonzero(good)
+    order = np.lexsort((similar, -shared[similar], -correlation[similar]))
+    return similar[order[:n]]
 
 
 def rated_by(rows: CSR, chosen: Codes, n_columns: int) -> NDArray[np.bool_]:
     """Which columns any of the chosen rows rated, (n_columns,)."""
     mask = np.zeros(n_columns, bool)
-    for row in chosen:
-        mask[rows.column[rows.start[row] : rows.start[row + 1]]] = True
+    mask[rows.column[rows.positions_of(chosen)]] = True
     return mask
 
 
 def _values(rows: CSR, values: Array | None, where: Codes | slice) -> Array:
     own = rows.value.size or values is None
-    found: Array = rows.value[where] if own else np.asarray(values)[rows.level[where]]
-    return found.astype(np.float64)
+    numbers: Array = rows.value[where] if own else np.asarray(values)[rows.level[where]]
+    return numbers.astype(np.float64)

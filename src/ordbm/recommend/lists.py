@@ -18,11 +18,11 @@ from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.inference.distributions import LevelDistribution, RatingDistribution
 from ordbm.inference.fitted import FittedModel
 from ordbm.model.presence import ConditionedPresence
+from ordbm.recommend.criteria import Facts, MeanRating, Score, score_of
 from ordbm.recommend.diversity import diverse_places, hidden_directions
 from ordbm.recommend.recommendation import Recommendation, recommendations
-from ordbm.recommend.scores import Facts, MeanRating, Score, score_of
-from ordbm.recommend.top_n import best, top
-from ordbm.runtime.arrays import Codes, Mask
+from ordbm.recommend.top_n import catalogue_lists, top_columns, top_lists, unseen_scores
+from ordbm.runtime.arrays import Array, Codes, Mask
 
 Ranked = tuple[int, NDArray[Any], NDArray[Any]]  # a user, items, scores
 
@@ -34,17 +34,25 @@ REASONS = 3  # of the person's items beside each listed one
 
 
 class Person(NamedTuple):
-    """Whom a list is for: a code in evidence about all users, or about somebody new."""
+    """Whom a list is for: a user's code, and the machines conditioned on all users or a new one."""
 
     code: int
     conditioned: tuple[ConditionedMachine, ...]
     presence: ConditionedPresence | None
 
 
+def default_criterion(has_presence: bool) -> str:
+    """What lists are ranked by unless told: "liked", and "mean" where presence was not learnt.
+
+    Not by energy, whose zero differs from item to item.
+    """
+    return "liked" if has_presence else "mean"
+
+
 def criterion_of(by: str | Score | None, has_presence: bool) -> By | Score:
     """What to rank by: a score, or one of the two orders that need no presence."""
     if by is None:
-        by = "liked" if has_presence else "energy"
+        by = default_criterion(has_presence)
     if by == "energy":
         return "energy"
     score = score_of(by)
@@ -72,29 +80,27 @@ def person_list(
     diversity = float(diversity)
     way = criterion_of(by, person.presence is not None)
     one = np.array([person.code], np.int32)
-    most = len(state.items) if diversity or way != "energy" else n
     odds = None if person.presence is None else person.presence.log_odds(one)
+    popularity = np.diff(state.ratings.by_item.start)
     if isinstance(way, Score):
-        assert person.presence is not None
         assert odds is not None
-        seen = person.presence.by_user
-        popularity = np.diff(state.ratings.by_item.start)
-        first = np.where(allowed, way.first(odds, popularity), -np.inf)
-        first[0, seen.column[seen.start[person.code] : seen.start[person.code + 1]]] = -np.inf
-        items = best(first, max(LEAST_SHORTLIST, SHORTLIST * n))[0]
-        items = items[np.isfinite(first[0, items])]
+        rated = person.conditioned[0].ratings.by_user.columns_of(person.code)
+        quick = unseen_scores(way.first(odds, popularity), allowed, [rated])
+        items, score = next(top_lists(quick, max(LEAST_SHORTLIST, SHORTLIST * n)))
     else:
         catalogues = tuple(map(Catalogue, person.conditioned))
+        most = len(state.items) if diversity or way != "energy" else n
         values = level_values(state.scale)
-        _, items, score = next(top(catalogues, one, most, way, values, allowed))
+        _, items, score = next(catalogue_lists(catalogues, one, most, way, values, allowed))
     # For one person many items can be rated exactly.
     users = np.full(len(items), person.code, np.int32)
     rating = state.predicted(person.conditioned, users, items.astype(np.int32))
+    mean, confidence = rating.mean(), rating.confidence()
     if isinstance(way, Score):
         assert odds is not None
         score = way.of(Facts(rating, odds[0, items], popularity[items]))
     elif way == "mean":
-        score = rating.mean()
+        score = mean
     order = np.argsort(-score, kind="stable")
     if diversity:
         order = order[: SHORTLIST * n]
@@ -102,20 +108,26 @@ def person_list(
             diverse_places(score[order], hidden_directions(state, items[order]), n, diversity)
         ]
     order = order[:n]
-    every = recommendations(state.items, items, score, rating)
-    lines = [every[place] for place in order]
-    if person.presence is None or odds is None:
-        return lines
-    proba = expit(odds[0].astype(np.float64))
+    listed = items[order]
+    lines = recommendations(state.items, listed, score[order], mean[order], confidence[order])
+    return lines if odds is None else _with_presence(state, person, lines, listed, odds[0])
+
+
+def _with_presence(
+    state: FittedModel, person: Person, lines: list[Recommendation], listed: Codes, odds: Array
+) -> list[Recommendation]:
+    """The lines with P(rated), and the person's items that raise it most."""
+    assert person.presence is not None
+    proba = expit(odds[listed].astype(np.float64)).tolist()
     return [
         line._replace(
-            rated=float(proba[items[place]]),
+            rated=rated,
             because=tuple(
-                (state.items[item], added)
-                for item, added in person.presence.reasons(person.code, int(items[place]), REASONS)
+                (state.items[other], added)
+                for other, added in person.presence.reasons(person.code, item, REASONS)
             ),
         )
-        for line, place in zip(lines, order, strict=True)
+        for line, item, rated in zip(lines, listed.tolist(), proba, strict=True)
     ]
 
 
@@ -126,7 +138,7 @@ def all_lists(state: FittedModel, users: Codes, n: int, by: str | Score | None) 
         return _by_score(state, users, n, way)
     values = level_values(state.scale)
     most = SHORTLIST * n if way == "mean" else n
-    ranked = top(state.catalogues, users, most, way, values, state.rated_items)
+    ranked = catalogue_lists(state.catalogues, users, most, way, values, state.rated_items)
     return _by_exact_mean(state, ranked, n) if way == "mean" else ranked
 
 
@@ -149,32 +161,29 @@ def _by_score(state: FittedModel, users: Codes, n: int, score: Score) -> Iterato
     assert conditioned is not None
     by_user = state.ratings.by_user
     popularity = np.diff(state.ratings.by_item.start)
-    hidden = np.flatnonzero(~state.rated_items)
     most = SHORTLIST * n if score.needs_rating else n
     size = conditioned.users_at_once
     for begin in range(0, len(users), size):
         block = users[begin : begin + size]
         odds = conditioned.log_odds(block)
-        first = score.first(odds, popularity)  # may be the log-odds themselves
-        first[:, hidden] = -np.inf
-        for row, user in enumerate(block):
-            first[row, by_user.column[by_user.start[user] : by_user.start[user + 1]]] = -np.inf
-        short = best(first, most)
-        short[~np.isfinite(np.take_along_axis(first, short, axis=1))] = -1
+        rated = map(by_user.columns_of, block)
+        quick = unseen_scores(score.first(odds, popularity), state.rated_items, rated)
+        short = top_columns(quick, most)
+        short[~np.isfinite(np.take_along_axis(quick, short, axis=1))] = -1
         place, column = np.nonzero(short >= 0)
         items = short[place, column]
-        found = odds[place, items]
+        worth = odds[place, items]
         if score.needs_rating:
             rating = _mean_field(state, block, short)
-            found = score.of(Facts(rating, found, popularity[items]))
+            worth = score.of(Facts(rating, worth, popularity[items]))
         value = np.full(short.shape, -np.inf)
-        value[place, column] = found
+        value[place, column] = worth
         order = np.argsort(-value, axis=1, kind="stable")[:, :n]
         short = np.take_along_axis(short, order, axis=1)
         value = np.take_along_axis(value, order, axis=1)
         length = (short >= 0).sum(axis=1)
-        for user, count, listed, worth in zip(block, length, short, value, strict=True):
-            yield int(user), listed[:count], worth[:count]
+        for user, count, listed, best in zip(block, length, short, value, strict=True):
+            yield int(user), listed[:count], best[:count]
 
 
 def _mean_field(state: FittedModel, users: Codes, items: NDArray[Any]) -> RatingDistribution:

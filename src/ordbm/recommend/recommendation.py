@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from numpy.typing import NDArray
-
 from ordbm.data.ids import IdMap
-from ordbm.inference.distributions import RatingDistribution
+from ordbm.runtime.arrays import Array, Codes
 
 
 class Recommendation(NamedTuple):
     """One line of a list: the item, what it was ranked by, and its predicted rating.
 
     With presence also P(rated), and the items of the person's that raise it most, each with what it
-    adds to the potential of which the log-odds are a curve.
+    adds to the potential that is recalibrated to log-odds.
     """
 
     item: Any
@@ -26,11 +24,8 @@ class Recommendation(NamedTuple):
 
 
 def recommendations(
-    items: IdMap, listed: NDArray[Any], score: NDArray[Any], rating: RatingDistribution
+    items: IdMap, listed: Codes, score: Array, mean: Array, confidence: Array
 ) -> list[Recommendation]:
-    """The listed items with their scores and predicted ratings."""
-    figures = zip(listed.tolist(), score, rating.mean(), rating.confidence(), strict=True)
-    return [
-        Recommendation(items[item], float(rank), float(mean), float(sure))
-        for item, rank, mean, sure in figures
-    ]
+    """The listed items with their scores, and mean and confidence of their predicted ratings."""
+    columns = (listed.tolist(), score.tolist(), mean.tolist(), confidence.tolist())
+    return [Recommendation(items[item], *figures) for item, *figures in zip(*columns, strict=True)]

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ordbm.inference.catalogue import By, Catalogue
-from ordbm.runtime.arrays import Array, Codes
+from ordbm.runtime.arrays import Array, Codes, Mask
 
 
-def top(
+def catalogue_lists(
     catalogues: Sequence[Catalogue],
     users: Codes,
     n: int,
-    by: By = "energy",
-    values: Array | None = None,
-    allowed: NDArray[np.bool_] | None = None,
+    by: By,
+    values: Array | None,
+    allowed: Mask,
 ) -> Iterator[tuple[int, Codes, Array]]:
-    """(user, items, scores), best first, of the items each user has not rated.
+    """(user, items, scores), best first, of the allowed items (items,) each user has not rated.
 
-    Scores are averaged over the catalogues of several machines. `allowed` (items,) or (users,
-    items) says which items may appear. Ties go to the item that came first.
+    Scores are averaged over the catalogues of several machines. Ties go to the first item.
     """
     by_user = catalogues[0].conditioned.ratings.by_user
     size = catalogues[0].users_at_once
@@ -32,25 +30,35 @@ def top(
         for other in catalogues[1:]:
             scores += other.scores(block, by, values)
         scores /= len(catalogues)
-        if allowed is not None:
-            may = allowed if allowed.ndim == 1 else allowed[first : first + size]
-            scores = np.where(may, scores, -np.inf)
-        for place, user in enumerate(block):
-            scores[place, by_user.column[by_user.start[user] : by_user.start[user + 1]]] = -np.inf
-        for user, items, score in zip(block, best(scores, n), scores, strict=True):
-            listed = items[np.isfinite(score[items])]
-            yield int(user), listed, score[listed]
+        unseen = unseen_scores(scores, allowed, map(by_user.columns_of, block))
+        for user, (items, score) in zip(block, top_lists(unseen, n), strict=True):
+            yield int(user), items, score
 
 
-def best(scores: Array, n: int) -> Codes:
+def unseen_scores(scores: Array, allowed: Mask, rated: Iterable[Codes]) -> Array:
+    """Scores (users, items), -inf where an item is not allowed or among what the user rated."""
+    unseen: Array = np.where(allowed, scores, -np.inf)
+    for row, items in zip(unseen, rated, strict=True):
+        row[items] = -np.inf
+    return unseen
+
+
+def top_lists(scores: Array, n: int) -> Iterator[tuple[Codes, Array]]:
+    """The columns and the scores of each row's n largest, best first; -inf is in no list."""
+    for row, columns in zip(scores, top_columns(scores, n), strict=True):
+        listed = columns[np.isfinite(row[columns])]
+        yield listed, row[listed]
+
+
+def top_columns(scores: Array, n: int) -> Codes:
     """The columns of the n largest scores of each row, best first; ties to the first column."""
     n = min(n, scores.shape[1])
     if n == 0:
         return np.zeros((len(scores), 0), np.int64)
     # The n-th largest value is a threshold; a stable sort of what reaches it settles ties.
     threshold = -np.partition(-scores, n - 1, axis=1)[:, n - 1 : n]
-    found = np.empty((len(scores), n), np.int64)
+    columns = np.empty((len(scores), n), np.int64)
     for row, (score, least) in enumerate(zip(scores, threshold, strict=True)):
         reaching = np.flatnonzero(score >= least)
-        found[row] = reaching[np.argsort(-score[reaching], kind="stable")[:n]]
-    return found
+        columns[row] = reaching[np.argsort(-score[reaching], kind="stable")[:n]]
+    return columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral, Real
 from typing import Any
 
@@ -25,3 +26,10 @@ def check_count(name: str, value: Any, least: int = 0) -> None:
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or value < least:
         raise SettingsError(f"{name}={value!r}: must be a whole number, {least} or more")
+
+
+def check_finite_amount(name: str, value: Any) -> None:
+    """An error that names the setting unless it is a finite number of 0 or more."""
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not 0 <= float(value) < math.inf:
+        raise SettingsError(f"{name}={value!r}: must be a number, 0 or more")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ordbm.errors import SettingsError
+from ordbm.errors import SettingsError, ThreadsError
+from ordbm.runtime.cpus import usable_cpus
 
 HEARD_WITHIN = 0.1  # seconds after which Ctrl-C is heard, at the latest
 
@@ -17,8 +17,7 @@ HEARD_WITHIN = 0.1  # seconds after which Ctrl-C is heard, at the latest
 def thread_count(threads: int | None) -> int:
     """`threads`, or as many as this process may use."""
     if threads is None:
-        available = getattr(os, "sched_getaffinity", None)
-        return len(available(0)) if available else os.cpu_count() or 1
+        return usable_cpus()
     if threads < 1:
         raise SettingsError(f"threads={threads}: need at least 1, or None for all cores")
     return threads
@@ -30,7 +29,8 @@ def run_on_threads(
     """work(0), …, work(threads - 1) at once, each on a thread of its own.
 
     Returns when all have ended, then raises the first error. The parts of a kernel wait for each
-    other, so all must start and none may be left behind: Ctrl-C is heard after they have ended.
+    other, so all must start and none may be left behind: none begins before all are there, and
+    Ctrl-C is heard after they have ended.
     For work that takes long, `stop` makes it end soon: Ctrl-C is then heard at once, and `stop`
     called if it is an error.
     """
@@ -39,10 +39,14 @@ def run_on_threads(
         return
     errors: list[BaseException] = []
     ended = threading.Semaphore(0)
+    complete = threading.Event()
+    missing = False
 
     def guarded(thread: int) -> None:
         try:
-            work(thread)
+            complete.wait()
+            if not missing:
+                work(thread)
         except BaseException as error:
             errors.append(error)
         finally:
@@ -51,13 +55,23 @@ def run_on_threads(
     team = [threading.Thread(target=guarded, args=(t,)) for t in range(threads)]
     try:
         with interrupts_held():
-            for member in team:
-                member.start()
+            for number, member in enumerate(team):
+                try:
+                    member.start()
+                except RuntimeError as error:
+                    missing = True
+                    complete.set()
+                    _join(team[:number])
+                    raise ThreadsError(
+                        f"only {number} of {threads} threads could be started ({error}): ask for "
+                        f"fewer, threads={max(number, 1)}, or raise the system's limit"
+                    ) from error
+            complete.set()
             if stop is None:
                 _join(team)
         _await(ended, threads)
     except BaseException:
-        if stop is not None:
+        if stop is not None and not missing:
             stop()
             with interrupts_held():
                 _join(team)

@@ -13,7 +13,7 @@ from ordbm.kernels.structures import Tables
 from ordbm.model.learners import Learner, PseudoLikelihood
 from ordbm.model.machine import Machine, Parameters, Side
 from ordbm.priors.counts import count_potentials
-from ordbm.priors.resolved import Priors, priors_of, smoothing_of
+from ordbm.priors.resolved import ResolvedPriors, priors_of, smoothing_of
 from ordbm.priors.response_styles import BiasPrior
 from ordbm.runtime.arrays import Array
 from ordbm.training.side_pass import SideTraining
@@ -31,7 +31,7 @@ class Trainer:
         threads: int = 1,
         *,
         is_new: bool = False,
-        priors: Priors | None = None,
+        priors: ResolvedPriors | None = None,
     ) -> None:
         """`is_new`: the machine has learnt nothing, so that neither side has anything to say yet.
 
@@ -42,12 +42,12 @@ class Trainer:
         self.is_new = is_new
         self.learner = learner
         self.n_ratings = len(ratings.by_user.column)
-        smoothing = smoothing_of(machine, learner)
-        priors = priors or priors_of(machine, ratings, learner, threads)
+        smoothing = smoothing_of(machine.features, learner.priors)
+        priors = priors or priors_of(machine, ratings, learner.priors, threads)
         # Items own the user side's biases, users the item side's.
-        bias_priors = (BiasPrior(smoothing, learner.bias_precision), priors.user_bias)
+        bias_priors = (BiasPrior(smoothing, learner.priors.bias_precision), priors.user_bias)
         by_count = [
-            count_potentials(ratings[1 - number], len(smoothing), learner.count_weight)
+            count_potentials(ratings[1 - number], len(smoothing), learner.priors.count_weight)
             for number in range(2)
         ]
         tables = [
@@ -92,7 +92,8 @@ class Trainer:
             if side is not None
         ]
         self.level_velocity = np.zeros(
-            len(machine.level_bias) if learner.shared_potential else 0, machine.dtype
+            len(machine.level_bias) if learner.initialisation.shared_potential else 0,
+            machine.dtype,
         )
 
     def epoch(self, number: int, tell: Callable[[float], object] | None = None) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from math import gcd
 
 import numpy as np
 
@@ -21,7 +22,8 @@ from ordbm.training.alternation import Trainer
 class Ensemble:
     """New machines that learn from the same ratings, each by a seed of its own, an epoch at a time.
 
-    As many as there are threads learn at once: apart they never wait for each other.
+    As many as there are threads learn at once, each on one: apart they never wait for each other.
+    Those left over after that share all threads out evenly, several at once where that goes.
     """
 
     def __init__(
@@ -32,15 +34,17 @@ class Ensemble:
         seed: int = 0,
         threads: int = 1,
     ) -> None:
-        self.teams = min(threads, len(machines))
-        priors = priors_of(machines[0], ratings, learner, threads)
+        self.threads = threads
+        self.n_alone = len(machines) - len(machines) % threads  # that learn on one thread each
+        self.n_teams = gcd(threads, len(machines) - self.n_alone)  # of those left over
+        priors = priors_of(machines[0], ratings, learner.priors, threads)
         self.trainers = [
             Trainer(
                 machine,
                 ratings,
                 learner,
                 member_seed(seed, number),
-                threads // self.teams,
+                1 if number < self.n_alone else threads // self.n_teams,
                 is_new=True,
                 priors=priors,
             )
@@ -53,7 +57,6 @@ class Ensemble:
         `tell` is given the share of it all that is done, now and then.
         """
         objective = np.zeros(len(self.trainers))
-        waiting = iter(range(len(self.trainers)))
         done = np.zeros(len(self.trainers))
         lock = threading.Lock()
         stopped = threading.Event()
@@ -66,11 +69,16 @@ class Ensemble:
                     done[member] = share
                     tell(float(done.mean()))
 
-        def work(_: int) -> None:
+        def work(waiting: Iterator[int], _: int) -> None:
             while (member := next(waiting, None)) is not None:
                 objective[member] = self.trainers[member].epoch(number, partial(told, member))
 
-        run_on_threads(self.teams, work, stop=stopped.set)
+        for teams, members in (
+            (self.threads, range(self.n_alone)),
+            (self.n_teams, range(self.n_alone, len(self.trainers))),
+        ):
+            if members:
+                run_on_threads(teams, partial(work, iter(members)), stop=stopped.set)
         return float(objective.mean())
 
     def arrays(self) -> list[Array]:

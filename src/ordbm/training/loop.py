@@ -16,6 +16,7 @@ import numpy as np
 
 from ordbm.errors import CheckpointError, DivergedError
 from ordbm.runtime.arrays import Array
+from ordbm.runtime.compiling import compilation_shown
 from ordbm.runtime.progress import Progress, Tell
 from ordbm.training.state import Saved, copy_arrays
 
@@ -97,7 +98,10 @@ def train(
         run.restore(saved)
     whole: list[float] = []  # seconds of each epoch, validation and all
     last = time.perf_counter()
-    with first_ctrl_c_noted(lambda: len(run.records) > 0) as interrupted:
+    with (
+        compilation_shown(tell),
+        first_ctrl_c_noted(lambda: len(run.records) > 0) as interrupted,
+    ):
         while not (run.is_over or interrupted()):
             epoch = len(run.records)
             started = time.perf_counter()

@@ -1,12 +1,13 @@
 """Learning which items get rated, by pseudo-likelihood over all pairs, the absent ones included.
 
 The loss is convex: maximum a posteriori under Gaussian priors of links and of users' biases, by
-L-BFGS on parameters in units of their curvature, ended early. Beyond a budget the conditionals of
-some items are left out for some users, and those that are in count as many times more: loss and
-gradient keep their expectation.
+L-BFGS on parameters in units of their curvature, ended early. Each user's links are scaled by the
+number of all their ratings here; the conditional of a rated pair has one less, a part of 1 / 2N of
+its links. Beyond a budget the conditionals of some items are left out for some users, and those
+that are in count as many times more: loss and gradient keep their expectation.
 
-All is learnt twice: first without every tenth user, by whom the curve is found that turns the
-potentials of people not seen before into log-odds.
+All is learnt twice: first without every tenth user, from whom the recalibration map is learnt that
+turns the potentials of people not seen before into log-odds.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from numpy.typing import NDArray
 from ordbm.data.csr import CSR
 from ordbm.kernels import presence as kernels
 from ordbm.model.presence import (
-    AT_ONCE,
+    LOG_ODDS_BYTES,
     USER_PRECISION,
     ConditionedPresence,
     Presence,
-    both_ways,
     fitting_bias,
     fold_in_presence,
     linked_rows,
+    linked_with_transpose,
 )
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.threads import run_on_threads, share
@@ -57,9 +58,9 @@ class Sample(NamedTuple):
 class PresenceLoss:
     """Minus the log pseudo-likelihood of presence and its gradient, by blocks of users."""
 
-    def __init__(self, rated: CSR, n_linked: int, gain: Array, threads: int) -> None:
-        self.by_user, self.by_item = both_ways(rated, n_linked)
-        self.n_linked, self.gain, self.threads = n_linked, gain, threads
+    def __init__(self, rated: CSR, n_linked: int, degree_scale: Array, threads: int) -> None:
+        self.by_user, self.by_item = linked_with_transpose(rated, n_linked)
+        self.n_linked, self.degree_scale, self.threads = n_linked, degree_scale, threads
 
     @property
     def n_users(self) -> int:
@@ -68,7 +69,7 @@ class PresenceLoss:
     def samples(self, share_of: Array, seed: int) -> list[Sample]:
         """Blocks of users with each item's conditionals taken there with probability `share_of`."""
         rng = np.random.default_rng(seed)
-        size = max(1, AT_ONCE // (4 * max(self.n_linked, 1)))
+        size = max(1, LOG_ODDS_BYTES // (4 * max(self.n_linked, 1)))
         found = []
         for first in range(0, self.n_users, size):
             columns = np.flatnonzero(rng.random(self.n_linked) < share_of)
@@ -117,8 +118,8 @@ class PresenceLoss:
         def residuals(thread: int) -> None:
             begin, end = share(last - first, thread, self.threads)
             kernels.log_odds(
-                begin, end, users, rated.start, rated.column, self.gain, part, bias[columns],
-                user_bias, residual,
+                begin, end, users, rated.start, rated.column, self.degree_scale, part,
+                bias[columns], user_bias, residual,
             )  # fmt: skip
             kernels.residuals(
                 begin, end, first, rated.start, rated.column, where, times, residual, loss, slope
@@ -128,8 +129,8 @@ class PresenceLoss:
             begin, end = share(self.n_linked, thread, self.threads)
             room = np.empty(len(columns), np.float32)
             kernels.add_link_gradient(
-                begin, end, first, last, raters.start, raters.column, self.gain, columns, residual,
-                room, by_weight,
+                begin, end, first, last, raters.start, raters.column, self.degree_scale, columns,
+                residual, room, by_weight,
             )  # fmt: skip
 
         run_on_threads(self.threads, residuals)
@@ -222,11 +223,11 @@ def _learnt(
         user_bias=np.log((given + 1) / (given.mean() + 1)).astype(np.float32),
         linked=linked,
         weight=np.zeros((len(linked), len(linked)), np.float32),
-        typical=float(np.exp(np.log(given).mean())),
+        typical_degree=float(np.exp(np.log(given).mean())),
         unknown_bias=0.0,
     )
     rated = linked_rows(by_user, linked, n_items)
-    loss = PresenceLoss(rated, len(linked), start.gain(given), threads)
+    loss = PresenceLoss(rated, len(linked), start.degree_scale(given), threads)
     work = len(rated.column) * len(linked)
     samples = loss.samples(_shares(count[linked], min(1.0, budget / max(work, 1))), seed)
     if precision is None:
@@ -244,7 +245,7 @@ def _learnt(
     everybody = np.zeros(n_rows, np.float32)
     everybody[known] = user_bias
     unknown = fitting_bias(user_bias, 0.5 * kept)
-    return Presence(item_bias, everybody, linked, weight, start.typical, unknown)
+    return Presence(item_bias, everybody, linked, weight, start.typical_degree, unknown)
 
 
 def _levelled(

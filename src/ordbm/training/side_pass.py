@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from ordbm.data.csr import CSR
 from ordbm.kernels.barrier import new_barrier
 from ordbm.kernels.links import add_link_support
-from ordbm.kernels.passes import contrastive_divergence_pass, pseudo_likelihood_pass
-from ordbm.kernels.structures import Step, Tables
+from ordbm.kernels.passes import learn_blocks
+from ordbm.kernels.structures import Tables, Team
 from ordbm.model.learners import ContrastiveDivergence, Learner, PseudoLikelihood
 from ordbm.model.machine import Parameters, Side
 from ordbm.model.side_scores import hidden_inputs, link_room, side_scores
+from ordbm.priors.counts import count_adaptive_precision
 from ordbm.priors.resolved import expected_couplings
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.threads import run_on_threads
-from ordbm.training.blocks import plan_blocks, room_for, score_table, scratch_for
+from ordbm.training.blocks import plan_blocks, room_for, score_table
+from ordbm.training.step_size import step_of
 
 AT_ONCE = 1_000_000  # ratings scored at a time, or learnt before progress is told
 
@@ -59,21 +60,19 @@ class SideTraining:
         self.n_levels = len(tables.smoothing)
         dtype = side.parameters.coupling.dtype
         contrastive = isinstance(learner, ContrastiveDivergence)
-        size = learner.ratings_per_block(len(rows.column), side.n_columns)
-        self.plan = plan_blocks(rows, transposed, seed, learner.block_rows, size)
-        self.scratch = scratch_for(
+        optimiser = learner.optimiser
+        size = optimiser.ratings_per_block(len(rows.column), side.n_columns)
+        self.plan = plan_blocks(rows, transposed, seed, optimiser.block_rows, size)
+        self.room = room_for(
             self.plan,
             self.n_levels,
             side.n_hidden,
             side.links,
             len(tables.pair),
             dtype,
-            contrastive,
+            threads,
+            contrastive=contrastive,
         )
-        self.rooms = [
-            room_for(self.n_levels, side.n_hidden, side.links, len(tables.pair), dtype)
-            for _ in range(threads)
-        ]
         self.velocity = Parameters(*(np.zeros_like(array) for array in side.parameters))
         self.column_count = np.diff(transposed.start)
         self.support = np.zeros(side.links.n_edges, np.int64)
@@ -97,62 +96,37 @@ class SideTraining:
 
     def learn(self, epoch: int, level_bias: Array, level_velocity: Array, other: Array) -> float:
         """One pass over all blocks in a fresh order; the objective summed over ratings."""
-        step = self.learner.step(epoch, self.curvature, level_bias.dtype)
-        precision = self.learner.count_adaptive_precision(self.column_count, self.side.n_hidden)
+        step = step_of(self.learner, epoch, self.curvature, level_bias.dtype)
+        precision = count_adaptive_precision(
+            self.learner.priors, self.column_count, self.side.n_hidden
+        )
         step = step._replace(
             coupling_precision=level_bias.dtype.type(precision),
             bias_precision=level_bias.dtype.type(self.bias_precision),
         )
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.plan.first_row) - 1)
+        leave_out = chain = None
+        own = self.scores[:0]
         if isinstance(self.learner, ContrastiveDivergence):
-            return self._follow_samples(epoch, step, order, level_bias, level_velocity, other)
-        assert isinstance(self.learner, PseudoLikelihood)
-        own = self.scores if self.learner.other_side == "exact" else self.scores[:0]
-        objective = np.zeros(self.plan.first_chunk[-1])
-        self._run(
-            pseudo_likelihood_pass,
-            (level_bias, level_velocity, other, own, self.scratch, objective, step),
-            (self.learner.leave_out,),
-            order,
-        )
-        return float(objective.sum())
-
-    def _follow_samples(
-        self, epoch: int, step: Step, order: Array, level_bias: Array, velocity: Array, other: Array
-    ) -> float:
-        assert isinstance(self.learner, ContrastiveDivergence)
-        objective = np.zeros(self.rows.n_rows)
-        self._run(
-            contrastive_divergence_pass,
-            (level_bias, velocity, other, self.scratch, objective, step),
-            (self.learner.chain_length(epoch), self.seed, epoch),
-            order,
-        )
-        return float(objective.sum())
-
-    def _tables_now(self) -> Tables:
-        """With the prior of couplings where all of them, as they are, and traits have it."""
-        if not self.co_occurrence.size or not self.learner.coupling_precision:
-            return self.tables
-        coupling = self.side.parameters.coupling
-        mean = expected_couplings(coupling, self.co_occurrence, self.threads)
-        return self.tables._replace(coupling_mean=mean)
-
-    def _run(
-        self,
-        kernel: Callable[..., Any],
-        arrays: tuple[Any, ...],
-        last: tuple[Any, ...],
-        order: Array,
-    ) -> None:
-        barrier = new_barrier()
+            objective = np.zeros(self.rows.n_rows)
+            chain = (self.learner.chain_length(epoch), self.seed, epoch)
+        else:
+            assert isinstance(self.learner, PseudoLikelihood)
+            objective = np.zeros(self.plan.first_chunk[-1])
+            if self.learner.other_side == "exact":
+                own = self.scores
+            if self.rows.value.size:
+                leave_out = self.learner.leave_out
+        team_barrier = new_barrier()
         tables = self._tables_now()
 
         def work(blocks: Array, thread: int) -> None:
-            kernel(
-                thread, self.threads, self.rooms[thread], barrier, blocks, self.plan, self.rows,
-                self.column_count, self.side.parameters, self.side.n_hidden, self.velocity,
-                self.side.links, self.support, tables, *arrays, *last,
+            learn_blocks(
+                Team(thread, self.threads, team_barrier), blocks, self.plan, self.rows,
+                (self.column_count, self.support), self.side.parameters, self.side.n_hidden,
+                self.velocity, self.side.links, tables, level_bias, level_velocity, (own, other),
+                self.room.workspace, self.room.tiles[thread], self.room.work[thread], objective,
+                step, leave_out, self.room.sample, chain,
             )  # fmt: skip
 
         parts = np.array_split(order, max(1, min(len(order), len(self.rows.column) // AT_ONCE)))
@@ -160,3 +134,12 @@ class SideTraining:
             run_on_threads(self.threads, partial(work, blocks))
             if self.tell is not None:
                 self.tell(done / len(parts))
+        return float(objective.sum())
+
+    def _tables_now(self) -> Tables:
+        """With the prior of couplings where all of them, as they are, and traits have it."""
+        if not self.co_occurrence.size or not self.learner.priors.coupling_precision:
+            return self.tables
+        coupling = self.side.parameters.coupling
+        mean = expected_couplings(coupling, self.co_occurrence, self.threads)
+        return self.tables._replace(coupling_mean=mean)

@@ -1,0 +1,161 @@
+"""Columns as callers give them, and which of them is the user, the item and the rating.
+
+A role's column is the one the caller names or numbers; otherwise the only one with a usual name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from ordbm.errors import RatingsError
+from ordbm.runtime.arrays import Codes
+
+Column = list[Any] | NDArray[Any]
+ColumnChoice = str | int | None  # a column's name, its number from 0, or None: by its usual name
+
+# As they are once case, spaces and signs are gone: `user_id`, `userId` and `User-ID` are `userid`.
+USUAL_NAMES = {
+    "user": "user userid uid userno customer customerid reviewer reviewerid member memberid rater "
+    "raterid person personid username",
+    "item": "item itemid iid itemno movie movieid film filmid product productid asin book bookid "
+    "isbn business businessid song songid track trackid artist artistid game gameid joke jokeid "
+    "recipe recipeid article articleid anime animeid",
+    "rating": "rating ratings star stars score scores overall grade bookrating userrating "
+    "reviewscore reviewrating",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedColumn:
+    """A dictionary-encoded column: row r holds `distinct[codes[r]]`.
+
+    Work on a column is work on its distinct values: a million ratings are of a few thousand items.
+    """
+
+    distinct: Any  # a list, or an array
+    codes: Codes  # (rows,)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, row: int) -> Any:
+        return self.distinct[self.codes[row]]
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The value of each row, (rows,)."""
+        if isinstance(self.distinct, np.ndarray):
+            return self.distinct[self.codes]
+        return object_array(self.distinct)[self.codes]
+
+
+def plain_column(values: Any, name: str = "ids") -> Column:
+    """`values` as a 1-D NumPy array if they come from one or from a frame, otherwise as a list.
+
+    A list is left alone: NumPy would turn large integers into floats and strip NULs from strings.
+    """
+    if isinstance(values, (str, bytes)):
+        raise RatingsError(f"{name}: got one string, need a sequence; wrap it in a list")
+    if isinstance(values, list):
+        return values
+    values = nw.from_native(values, series_only=True, allow_series=True, pass_through=True)
+    if isinstance(values, nw.Series):
+        values = values.to_numpy()
+    elif isinstance(values, np.ma.MaskedArray):
+        mask, values = np.ma.getmaskarray(values), values.data.astype(object)
+        values[mask] = None
+    elif not hasattr(values, "__array__"):
+        try:
+            return list(values)
+        except TypeError:
+            kind = type(values).__name__
+            raise RatingsError(f"{name}: need a sequence, got {kind}") from None
+    array = np.asarray(values)
+    if array.ndim == 0:
+        raise RatingsError(f"{name}: need a sequence, got one value ({array}); wrap it in a list")
+    if array.ndim != 1:
+        raise RatingsError(f"{name}: need one dimension, got an array of shape {array.shape}")
+    return array
+
+
+def object_array(values: Sequence[Any]) -> NDArray[np.object_]:
+    """An array of these very objects: NumPy would cut NULs off text, and round large integers."""
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def is_usual_name(name: object, role: str) -> bool:
+    """Whether columns of users, items or ratings (`role`) often have this name."""
+    plain = re.sub(r"[^a-z0-9]", "", name.lower()) if isinstance(name, str) else ""
+    return plain in USUAL_NAMES[role].split()
+
+
+def column_places(
+    names: Sequence[Any], choices: Mapping[str, ColumnChoice], label: str = ""
+) -> list[int]:
+    """Where the column of each role is among the columns `names`; `label` begins errors."""
+    chosen = {choice for choice in choices.values() if choice is not None}
+    places = []
+    for role, choice in choices.items():
+        if isinstance(choice, str):
+            found = [place for place, name in enumerate(names) if _bare(name) == choice.strip()]
+        elif choice is not None:
+            found = [choice]
+        else:
+            found = [
+                place
+                for place, name in enumerate(names)
+                if is_usual_name(name, role) and not {name, place} & chosen
+            ]
+        if len(found) > 1:
+            raise RatingsError(
+                f"{label}columns {quoted_names([names[place] for place in found])} could all be "
+                f"the {role}: say which with {role}= (a name, or a number from 0)"
+            )
+        if not found:
+            what = f"no column {choice!r}" if choice else f"cannot tell which column is the {role}"
+            raise RatingsError(
+                f"{label}{what}; the columns are {quoted_names(names)}: say which with {role}="
+            )
+        places.append(found[0])
+    check_places(places, len(names), choices, label)
+    return places
+
+
+def check_places(
+    places: Sequence[int], n_columns: int, choices: Mapping[str, ColumnChoice], label: str
+) -> None:
+    """An error unless each role has a column of its own that is there."""
+    for role, place in zip(choices, places, strict=True):
+        if isinstance(place, bool) or not 0 <= place < n_columns:
+            raise RatingsError(
+                f"{label}{role}={place!r} is not a column: there are {n_columns}, numbered from 0"
+            )
+    if len(set(places)) < len(places):
+        roles = ", ".join(f"{role}={place}" for role, place in zip(choices, places, strict=True))
+        raise RatingsError(
+            f"{label}one column cannot be two things ({roles}): say {role_options(choices)}"
+        )
+
+
+def quoted_names(names: Sequence[Any]) -> str:
+    """`'user', 'item', ... (17 in all)`"""
+    short = [name if len(str(name)) <= 40 else f"{str(name)[:37]}..." for name in names[:12]]
+    return ", ".join(map(repr, short)) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
+
+
+def role_options(choices: Mapping[str, ColumnChoice]) -> str:
+    """`user=, item=, rating=`"""
+    return ", ".join(f"{role}=" for role in choices)
+
+
+def _bare(name: Any) -> Any:
+    return name.strip() if isinstance(name, str) else name

@@ -1,0 +1,143 @@
+"""Records of text checked field by field, and what is wrong with them said by line."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ordbm.data.columns import ColumnChoice, EncodedColumn
+from ordbm.data.scale import Scale
+from ordbm.datasets.delimited import LINE_END, NOT_UTF8, Record, quoted_line
+from ordbm.datasets.text_columns import bad_ratings, text_ids, text_ratings
+from ordbm.errors import SHOWN_ROWS, RatingsError
+
+_BATCH = 10_000  # records checked together
+
+
+class Rules(NamedTuple):
+    """What is asked of a file: which columns, and ratings on which scale if that is given."""
+
+    choices: Mapping[str, ColumnChoice]
+    scale: Scale | None = None
+
+
+def are_good(texts: list[EncodedColumn], rules: Rules) -> bool:
+    """Whether there are rows, every one with ids and a rating."""
+    by_role = dict(zip(rules.choices, texts, strict=True))
+    if not len(by_role["user"].codes) or "" in by_role["user"].distinct:
+        return False
+    if "" in by_role["item"].distinct:
+        return False
+    return "rating" not in by_role or not bad_ratings(by_role["rating"].distinct, rules.scale)
+
+
+def ids_and_ratings(texts: Sequence[EncodedColumn], rules: Rules, label: str) -> list[Any]:
+    """Columns of ids, encoded, and perhaps of ratings, in place of their texts."""
+    if not len(texts[0].codes):
+        raise RatingsError(f"{label} has no data: need lines of {', '.join(rules.choices)}")
+    ids = [text_ids(column) for column in texts[:2]]
+    return [*ids, *(text_ratings(column, rules.scale) for column in texts[2:])]
+
+
+def fields_at(
+    cut: Iterator[Record], width: int, places: Sequence[int], skip: int
+) -> Iterator[Record]:
+    """The records after the header with only the fields at `places`."""
+    for record in cut:
+        if skip:
+            skip -= 1
+        elif record.problem:
+            yield record
+        elif len(record.fields) != width:
+            n_fields = len(record.fields)
+            problem = f"{n_fields} field{'s' * (n_fields != 1)} instead of {width}"
+            yield Record(record.line, [], problem)
+        else:
+            yield Record(record.line, [record.fields[place] for place in places])
+
+
+def checked_columns(
+    label: str, cut: Iterator[Record], rules: Rules, text: str
+) -> list[EncodedColumn]:
+    """The columns of records of the right shape, or an error that says which are wrong and how."""
+    tables: list[dict[str, int]] = [{} for _ in rules.choices]
+    codes = array("i")
+    problems: list[tuple[int, str]] = []
+    total = 0
+    for (line, fields, wrong), bad in _with_bad_ratings(cut, rules):
+        found = [table.get(field) for table, field in zip(tables, fields, strict=False)]
+        if wrong or None in found:  # texts that were there before need no check
+            problem = wrong or _problem(fields, rules, bad)
+            if problem:
+                total += 1
+                problems += [(line, problem)] if total <= SHOWN_ROWS else []
+                continue
+            found = [
+                table.setdefault(field, len(table))
+                for table, field in zip(tables, fields, strict=True)
+            ]
+        codes.extend(found)  # type: ignore[arg-type]
+    by_role = np.array(codes, np.int32).reshape(-1, len(tables))
+    if total:
+        raise _unreadable(label, problems, total, text, len(by_role), rules)
+    return [EncodedColumn(list(table), by_role[:, role]) for role, table in enumerate(tables)]
+
+
+def _with_bad_ratings(
+    cut: Iterator[Record], rules: Rules
+) -> Iterator[tuple[Record, Mapping[str, str]]]:
+    """Each record, and what is wrong with the ratings around it: quick to find for many at once."""
+    place = list(rules.choices).index("rating") if "rating" in rules.choices else None
+    while batch := list(islice(cut, _BATCH)):
+        bad: dict[str, str] = {}
+        if place is not None:
+            texts = {record.fields[place] for record in batch if not record.problem}
+            bad = bad_ratings(list(texts), rules.scale)
+        for record in batch:
+            yield record, bad
+
+
+def _problem(fields: Sequence[str], rules: Rules, bad: Mapping[str, str]) -> str:
+    """What is wrong with the fields of a record, or nothing; `bad` has the bad ratings."""
+    for role, field in zip(rules.choices, fields, strict=True):
+        strange = NOT_UTF8.search(field)
+        if strange:
+            byte = ord(strange.group()) - 0xDC00
+            return f"the {role} has byte 0x{byte:02x}, which is not UTF-8"
+        if role == "rating":
+            if field in bad:
+                return f"the rating {quoted_line(field)} {bad[field]}"
+        elif not field:
+            return f"the {role} is empty"
+    return ""
+
+
+def _unreadable(
+    label: str,
+    problems: Sequence[tuple[int, str]],
+    total: int,
+    text: str,
+    n_good: int,
+    rules: Rules,
+) -> RatingsError:
+    lines = LINE_END.split(text)
+    said = "; ".join(
+        f"line {line}: {problem}, in {quoted_line(lines[line - 1])}" for line, problem in problems
+    )
+    if not n_good and rules.scale is None and all("number" in p for _, p in problems):
+        advice = (
+            "if the ratings are labels, give them from lowest to highest, as in "
+            'scale=["poor", "fair", "good"]; if another column has them, say rating='
+        )
+    elif any("UTF-8" in problem for _, problem in problems):
+        advice = "if the file is in another encoding, say which, as in encoding='latin-1'"
+    else:
+        advice = "correct or remove these lines"
+    return RatingsError(
+        f"{label}: {total:,} line{'s' * (total > 1)} cannot be used: {said}"
+        f"{'; ...' if total > len(problems) else ''}; {advice}"
+    )

@@ -1,0 +1,97 @@
+"""Columns of text as ids and as ratings, worked on by their distinct texts."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordbm.data.columns import EncodedColumn
+from ordbm.data.ids import IdMap
+from ordbm.data.numeric_columns import LARGEST_NUMBER
+from ordbm.data.scale import RatingScale, Scale
+
+INTEGER = re.compile(r"0|-?[1-9][0-9]{0,99}", re.ASCII)  # one text per integer: no 007, +7, -0
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_INT64 = range(-(2**63), 2**63)
+
+
+def text_ids(texts: EncodedColumn) -> EncodedColumn:
+    """The ids of a column: integers if every text is one as Python writes it, otherwise text.
+
+    So `007`, `1.0` and `+1` keep their column text, and nothing is lost either way. Integers
+    beyond 64 bits become Python's.
+    """
+    if not all(map(INTEGER.fullmatch, texts.distinct)):
+        return texts
+    integers = [int(text) for text in texts.distinct]
+    fits = all(integer in _INT64 for integer in integers)
+    return EncodedColumn(np.array(integers, np.int64) if fits else integers, texts.codes)
+
+
+def matched_ids(ids: Iterable[Any], known: IdMap) -> list[Any]:
+    """Each id as `known` has it: `"12"` becomes 12 where only 12 is known, and 12 becomes `"12"`.
+
+    Ids read from a file or a command line have lost their kind. An id that is known as it is stays
+    as it is, and so does one that is known in no form.
+    """
+    values = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    return [value if value in known else _other_form(value, known) for value in values]
+
+
+def _other_form(value: Any, known: IdMap) -> Any:
+    if not isinstance(value, str):
+        return str(value) if isinstance(value, int) and str(value) in known else value
+    if INTEGER.fullmatch(value):
+        return int(value) if int(value) in known else value
+    # Only as Python writes it: 7.5 may be meant by "7.5", but 7 is not meant by "007".
+    if NUMBER.fullmatch(value) and repr(float(value)) == value and float(value) in known:
+        return float(value)
+    return value
+
+
+def _numbers(distinct: Sequence[str]) -> NDArray[np.float64]:
+    """The number of each text, NaN for those that are none."""
+    return np.fromiter(map(_number, distinct), np.float64, len(distinct))
+
+
+def bad_ratings(distinct: Sequence[str], scale: Scale | None) -> dict[str, str]:
+    """What is wrong with each of the texts that cannot be a rating on this scale."""
+    if isinstance(scale, RatingScale) and scale.labels is not None:
+        levels = set(scale.labels)
+        return {text: "is not on the scale" for text in distinct if text not in levels}
+    numbers = _numbers(distinct)
+    bad = {
+        distinct[place]: "is empty" if not distinct[place] else "is not a number"
+        for place in np.flatnonzero(np.isnan(numbers)).tolist()
+    }
+    large = np.flatnonzero(np.abs(numbers) > LARGEST_NUMBER).tolist()
+    bad |= {distinct[place]: f"is beyond {LARGEST_NUMBER:g}" for place in large}
+    if isinstance(scale, RatingScale):
+        good = np.flatnonzero(np.abs(numbers) <= LARGEST_NUMBER)
+        wrong = f"is not on the scale ({scale})"
+        bad |= {distinct[place]: wrong for place in good[_are_off(scale, numbers[good])].tolist()}
+    return bad
+
+
+def text_ratings(texts: EncodedColumn, scale: Scale | None) -> NDArray[Any]:
+    """The ratings of a column that has no bad ones: numbers, or labels of the scale."""
+    if isinstance(scale, RatingScale) and scale.labels is not None:
+        return texts.values
+    return _numbers(texts.distinct)[texts.codes]
+
+
+def _number(text: str) -> float:
+    plain = text.strip(" ")
+    return float(plain) if NUMBER.fullmatch(plain) else math.nan
+
+
+def _are_off(scale: RatingScale, numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which numbers are no level; `scale.codes` would word an error instead."""
+    if not len(numbers):
+        return np.zeros(0, bool)
+    return scale._found(numbers, {}) < 0

@@ -1,0 +1,203 @@
+"""Settings declared once: a dataclass field with its help, its bounds, and the reason of its value.
+
+Constructors, checks, documentation, command-line options and the identity of a run are made from
+these declarations. Nothing here needs NumPy: the help of the command line must be quick.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from functools import wraps
+from numbers import Real
+from textwrap import fill
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from ordbm.errors import SettingsError
+from ordbm.runtime.checks import check_choice, check_count
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Check = Callable[[str, Any], object]
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a setting means and which values it may have."""
+
+    help: str
+    kind: type  # bool, int, float, str, or a group of settings
+    choices: tuple[str, ...]
+    least: float | None
+    above: float | None
+    most: float | None
+    below: float | None
+    optional: bool  # None is a value
+    default: str  # in words, where the number does not say it
+    panel: str  # of the command line's help; none without one
+    metavar: str
+    why: str  # the reason of the default, with what shows it
+    own_check: Check | None
+
+    def check(self, name: str, value: Any) -> None:
+        """An error that names the setting unless it may have this value."""
+        if value is None and self.optional:
+            return
+        if self.own_check is not None:
+            self.own_check(name, value)
+        elif self.choices:
+            check_choice(name, value, self.choices)
+        elif self.kind is bool:
+            if not isinstance(value, bool):
+                raise SettingsError(f"{name}={value!r}: use True or False")
+        elif self.kind is int:
+            check_count(name, value, int(self.least or 0))
+        elif self.kind is float:
+            if not isinstance(value, Real) or not self._is_within(float(value)):
+                raise SettingsError(f"{name}={value!r}: must be a number, {self._range}")
+        elif not isinstance(value, self.kind):
+            raise SettingsError(f"{name}={value!r}: must be a {self.kind.__name__}")
+
+    def _is_within(self, value: float) -> bool:
+        return (
+            (self.least is None or value >= self.least)
+            and (self.above is None or value > self.above)
+            and (self.most is None or value <= self.most)
+            and (self.below is None or value < self.below)
+        )
+
+    @property
+    def _range(self) -> str:
+        low = f"{self.least:g}" if self.above is None else f"above {self.above:g}"
+        if self.most is not None:
+            return f"from {low} to {self.most:g}"
+        if self.below is not None:
+            return f"from {low} to below {self.below:g}"
+        return low if self.above is not None else f"{low} or more"
+
+
+def setting(
+    value: Any,
+    text: str,
+    *,
+    kind: type | None = None,
+    choices: tuple[str, ...] = (),
+    least: float | None = 0,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+    optional: bool = False,
+    default: str = "",
+    panel: str = "",
+    metavar: str = "",
+    why: str = "",
+    check: Check | None = None,
+) -> Any:
+    """A field of settings with `value` for a default and `text` for its help."""
+    kind = kind or type(value)
+    metavar = metavar or "|".join(choices) or {int: "N", float: "X"}.get(kind, "")
+    about = Declaration(
+        text, kind, choices, least, above, most, below, optional, default, panel, metavar, why,
+        check,
+    )  # fmt: skip
+    return field(default=value, metadata={"declaration": about})
+
+
+def declaration(one: Field[Any]) -> Declaration:
+    """What was declared of a field."""
+    found: Declaration = one.metadata["declaration"]
+    return found
+
+
+class Checked:
+    """A dataclass of settings that refuses values which these may not have."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):  # type: ignore[arg-type]
+            declaration(one).check(one.name, getattr(self, one.name))
+
+
+def leaves(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The names and values of all settings; those of a group within as `group.name`."""
+    for one in fields(settings):
+        value = getattr(settings, one.name)
+        if is_dataclass(value) and not isinstance(value, type):
+            yield from leaves(value, f"{prefix}{one.name}.")
+        else:
+            yield prefix + one.name, value
+
+
+def default_in_words(one: Field[Any]) -> str:
+    """What a setting is if nothing is said: `25,100`, `0.5`, or a rule."""
+    about = declaration(one)
+    if about.default:
+        return about.default
+    if one.default is None or one.default is MISSING or is_dataclass(one.default):
+        return ""
+    if isinstance(one.default, float):
+        return f"{one.default:g}".replace("e+", "e")
+    return str(one.default)
+
+
+# -- constructors ---------------------------------------------------------------------------------
+
+
+def arguments_of(
+    settings: Callable[P, Any],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+    """For an `__init__(self, **given)`: takes the arguments of `settings`, None if not given.
+
+    A setting with choices and no None among its values, such as a preset, keeps its default.
+    """
+    known = [_unless_given(one) for one in inspect.signature(settings).parameters.values()]
+
+    def with_arguments(init: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
+        me = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        shape = inspect.Signature([me, *known], return_annotation=None)
+
+        @wraps(init)
+        def wrapped(*args: Any, **given: Any) -> None:
+            try:
+                bound = shape.bind(*args, **given)
+            except TypeError as error:
+                names = ", ".join(one.name for one in known)
+                raise TypeError(f"{type(args[0]).__name__}: {error}; it takes {names}") from None
+            bound.apply_defaults()
+            init(**bound.arguments)
+
+        wrapped.__signature__ = shape  # type: ignore[attr-defined]
+        return wrapped
+
+    return with_arguments
+
+
+def _unless_given(parameter: inspect.Parameter) -> inspect.Parameter:
+    if parameter.name == "preset":
+        return parameter
+    kind = str(parameter.annotation)
+    kind = kind if kind == "Any" or kind.endswith("| None") else f"{kind} | None"
+    return parameter.replace(default=None, annotation=kind)
+
+
+def documented_by(*settings: type) -> Callable[[type[T]], type[T]]:
+    """For a class: its docstring goes on with what these settings are."""
+
+    def with_list(documented: type[T]) -> type[T]:
+        lines = "\n".join(documentation(one) for one in settings)
+        documented.__doc__ = f"{inspect.cleandoc(documented.__doc__ or '')}\n\n{lines}\n"
+        return documented
+
+    return with_list
+
+
+def documentation(settings: type, values: Mapping[str, Any] | None = None) -> str:
+    """A line `name: help [default]` for each setting; `values` are other defaults."""
+    lines = []
+    for one in fields(settings):
+        about = declaration(one)
+        value = (values or {}).get(one.name, one.default)
+        default = str(value) if value != one.default else default_in_words(one)
+        text = f"{one.name}: {about.help}" + (f" [{default}]" if default else "")
+        lines.append(fill(text, 96, subsequent_indent="    "))
+    return "\n".join(lines)

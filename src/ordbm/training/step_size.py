@@ -1,0 +1,29 @@
+"""The size of an epoch's steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ordbm.kernels.structures import Step
+from ordbm.model.learners import Learner
+
+
+def step_of(learner: Learner, epoch: int, curvature: float, dtype: Any) -> Step:
+    """The step of an epoch, counted from 0; `curvature` multiplies all curvatures."""
+    number = np.dtype(dtype).type
+    optimiser, priors = learner.optimiser, learner.priors
+    return Step(
+        rate=number(optimiser.rate * optimiser.decay**epoch),
+        momentum=number(optimiser.momentum),
+        per_row=number(optimiser.per_row),
+        coupling_precision=number(priors.coupling_precision),
+        coupling_curvature=number(optimiser.coupling_curvature * curvature),
+        bias_precision=number(priors.bias_precision),
+        bias_curvature=number(optimiser.bias_curvature * curvature),
+        hidden_precision=number(priors.hidden_precision),
+        hidden_curvature=number(optimiser.hidden_curvature * curvature),
+        link_precision=number(priors.link_precision),
+        link_curvature=number(optimiser.link_curvature * curvature),
+    )

@@ -1,0 +1,120 @@
+"""How many threads run, and what happens when they cannot be started."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from ordbm.errors import OrdbmError, ThreadsError
+from ordbm.runtime import cpus, threads
+from ordbm.runtime.threads import run_on_threads, thread_count
+from ordbm.training.ensemble import Ensemble
+
+
+@pytest.mark.parametrize("startable", [0, 1, 2])
+@pytest.mark.parametrize("with_stop", [False, True])
+def test_threads_that_started_do_not_wait_for_one_that_cannot(monkeypatch, startable, with_stop):
+    start, started, entered = threading.Thread.start, [], []
+
+    def limited_start(thread):
+        if len(started) == startable:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        thread.daemon = True  # a test that fails must not hang
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited_start)
+    stop = (lambda: None) if with_stop else None
+    with pytest.raises(ThreadsError, match=rf"only {startable} of 3 .* threads=") as caught:
+        run_on_threads(3, entered.append, stop=stop)
+    assert isinstance(caught.value, OrdbmError)
+    assert not entered  # parts of a kernel would wait for the missing one
+    assert not any(thread.is_alive() for thread in started)
+
+
+def cgroup(folder, files, own="0::/\n"):
+    for name, text in files.items():
+        path = folder / "fs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (folder / "own").write_text(own)
+    return cpus.cpu_quota(folder / "fs", folder / "own")
+
+
+@pytest.mark.parametrize(
+    ("files", "own", "quota"),
+    [
+        ({}, "", None),
+        ({"cpu.max": "max 100000\n"}, "0::/\n", None),
+        ({"cpu.max": "250000 100000\n"}, "0::/\n", 2.5),
+        ({"a/b/cpu.max": "max 100000\n", "a/cpu.max": "50000 100000\n"}, "0::/a/b\n", 0.5),
+        ({"cpu.max": "300000 100000\n"}, "0::/not/seen/inside\n", 3.0),
+        ({"cpu.max": "nonsense\n"}, "0::/\n", None),
+        (
+            {
+                "cpu,cpuacct/x/cpu.cfs_quota_us": "150000",
+                "cpu,cpuacct/x/cpu.cfs_period_us": "50000",
+            },
+            "5:memory:/x\n4:cpu,cpuacct:/x\n",
+            3.0,
+        ),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, "3:cpu:/\n", None),
+    ],
+)
+def test_quota_of_control_groups(tmp_path, files, own, quota):
+    assert cgroup(tmp_path, files, own) == quota
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores", "expected"), [(None, 8, 8), (2.5, 8, 2), (0.5, 8, 1), (16.0, 8, 8)]
+)
+def test_all_threads_are_no_more_than_the_quota(monkeypatch, quota, cores, expected):
+    monkeypatch.setattr(cpus, "cpu_quota", lambda: quota)
+    monkeypatch.setattr(cpus.os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
+    assert thread_count(None) == expected
+    assert thread_count(5) == 5  # what is asked for is asked for
+
+
+class Recorded:
+    """A machine being learnt that notes how many threads it has."""
+
+    def __init__(self, machine, ratings, learner, seed, threads, **_):
+        self.threads = threads
+        self.epochs = 0
+
+    def epoch(self, number, tell=None):
+        self.epochs += 1
+        return 0.0
+
+
+@pytest.mark.parametrize(
+    ("n_threads", "members", "each"),
+    [
+        (1, 3, [1, 1, 1]),
+        (3, 2, [3, 3]),
+        (4, 2, [2, 2]),
+        (6, 4, [3, 3, 3, 3]),
+        (2, 8, [1] * 8),
+        (2, 3, [1, 1, 2]),
+        (8, 1, [8]),
+    ],
+)
+def test_members_share_all_threads_out(monkeypatch, n_threads, members, each):
+    monkeypatch.setattr("ordbm.training.ensemble.Trainer", Recorded)
+    monkeypatch.setattr("ordbm.training.ensemble.priors_of", lambda *_: None)
+    at_once = []
+
+    def recorded_run(n, work, **_):
+        at_once.append(n)
+        threads.run_on_threads(n, work)
+
+    monkeypatch.setattr("ordbm.training.ensemble.run_on_threads", recorded_run)
+    ensemble = Ensemble([None] * members, None, None, 0, n_threads)
+    assert [trainer.threads for trainer in ensemble.trainers] == each
+    assert np.isfinite(ensemble.epoch(0))
+    assert [trainer.epochs for trainer in ensemble.trainers] == [1] * members
+    # Whatever runs at once has all threads, and no more.
+    runs = [1] * (members >= n_threads) + [n for n in each[members - members % n_threads :]][:1]
+    assert [n * of_each for n, of_each in zip(at_once, runs, strict=True)] == [n_threads] * len(
+        runs
+    )
