@@ -26,7 +26,6 @@ from ordbm.inference.distributions import (
 )
 from ordbm.inference.fold_in import fold_in_machine
 from ordbm.inference.known import Known
-from ordbm.model.learners import Priors
 from ordbm.model.machine import Machine
 from ordbm.model.presence import ConditionedPresence, Presence, fold_in_presence
 from ordbm.priors.fold_in_priors import FoldInPriors
@@ -60,6 +59,7 @@ class FittedModel(Known):
         threads: int,
         origin: Origin | None = None,
         presence: Presence | None = None,
+        fold_in_priors: FoldInPriors | None = None,
     ) -> None:
         rated_users, rated_items = (np.diff(rows.start) > 0 for rows in given)
         super().__init__(users, items, scale, rated_users, rated_items)
@@ -68,7 +68,7 @@ class FittedModel(Known):
         if standardiser is not None:
             self.ratings = standardised_pair(given, scale, standardiser)
         self.threads, self.presence = threads, presence
-        self._fold_in_priors: dict[Priors, FoldInPriors] = {}  # that were asked for
+        self.fold_in_priors = fold_in_priors  # None until the machines are learnt
         self.origin = origin or Origin.now()
 
     @cached_property
@@ -121,19 +121,13 @@ class FittedModel(Known):
         """The share of each level among the ratings learnt from."""
         return np.exp(log_frequencies(self.ratings.by_user.level, len(self.machines[0].level_bias)))
 
-    def fold_in(self, given: Mapping[Any, Any], prior: Priors) -> tuple[ConditionedMachine, ...]:
-        """Each machine conditioned on a fold-in user's ratings {item: rating}: `learnt_ratings`.
-
-        `prior` has the precisions of a fold-in user's own parameters.
-        """
+    def fold_in(self, given: Mapping[Any, Any]) -> tuple[ConditionedMachine, ...]:
+        """Each machine conditioned on a fold-in user's ratings {item: rating}: `learnt_ratings`."""
         row = self.given_row(given)
         if self.standardiser is not None:
             row = standardised(row, self.scale, self.standardiser)
-        if prior not in self._fold_in_priors:
-            self._fold_in_priors[prior] = FoldInPriors.of(
-                self.machines, self.ratings, prior, self.threads
-            )
-        priors = self._fold_in_priors[prior]
+        priors = self.fold_in_priors
+        assert priors is not None
         return tuple(
             fold_in_machine(one, row.column, row.level, row.value, coupling, priors.bias)
             for one, coupling in zip(self.conditioned, priors.couplings(row.column), strict=True)
