@@ -70,7 +70,7 @@ def alone(model):
     ):
         one = model.clone()
         one._fitted = FittedModel(
-            state.users, state.items, state.scale, state.standardiser, [machine], state.ratings, 1,
+            state.users, state.items, state.scale, state.standardiser, [machine], state.given, 1,
             fold_in_priors=state.fold_in_priors._replace(by_direction=[by_direction]),
         )  # fmt: skip
         found.append(one)

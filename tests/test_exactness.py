@@ -8,7 +8,7 @@ import referee
 from ordbm.data.scale import ContinuousScale, RatingScale
 from ordbm.data.standardiser import Standardiser
 from ordbm.inference.conditioned import ConditionedMachine, softmax
-from ordbm.inference.distributions import predicted
+from ordbm.inference.distributions import predicted_distribution
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-11}
 ALL_PAIRS = np.array(list(np.ndindex(referee.N_USERS, referee.N_ITEMS)))
@@ -27,7 +27,9 @@ def scores(case, pairs, method="exact"):
 
 
 def prediction(case, pairs, scale, method="exact"):
-    return predicted(evidence_of(case), scale, STANDARD, pairs[:, 0], pairs[:, 1], method)
+    return predicted_distribution(
+        evidence_of(case), scale, STANDARD, pairs[:, 0], pairs[:, 1], method
+    )
 
 
 def with_strangers(case):
@@ -155,7 +157,9 @@ def test_gaussian_moments_far_from_the_mean_field(spread):
         mean.append(weight @ means)
         deviation.append(np.sqrt(1 + weight @ (means - mean[-1]) ** 2))
     conditioned = evidence_of(case)
-    found = predicted(conditioned, ContinuousScale(0, 1), Standardiser(0, 1), *ALL_PAIRS.T)
+    found = predicted_distribution(
+        conditioned, ContinuousScale(0, 1), Standardiser(0, 1), *ALL_PAIRS.T
+    )
     np.testing.assert_allclose(found.mean(), mean, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(found.deviation(), deviation, rtol=1e-6, atol=1e-6)
 

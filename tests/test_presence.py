@@ -33,7 +33,7 @@ from ordbm.model.presence import (
 )
 from ordbm.model.rules import PresenceRules
 from ordbm.training import presence_learning as learning
-from ordbm.training.presence_learning import PresenceLoss, Sample, learn_presence
+from ordbm.training.presence_learning import PresenceLoss, SampledBlock, learn_presence
 from ordbm.training.recalibration import cell_counts, recalibration_map
 
 RULES = PresenceRules()
@@ -348,7 +348,7 @@ def some_samples(rng, n_users, n_items, size):
     for number, first in enumerate(range(0, n_users, size)):
         columns = np.flatnonzero(rng.random(n_items) < 0.6) if number != 1 else np.arange(0)
         times = rng.uniform(1, 5, len(columns)).astype(np.float32)
-        yield Sample(first, min(first + size, n_users), columns, times)
+        yield SampledBlock(first, min(first + size, n_users), columns, times)
 
 
 @pytest.mark.parametrize("sampled", [False, True], ids=["all", "sampled"])
@@ -447,14 +447,14 @@ def test_sampling_follows_the_seed_and_the_shares(monkeypatch):
 @pytest.mark.parametrize("work", [0.0, 0.01, 0.3, 0.99])
 def test_shares_of_the_work(work):
     count = np.array([10, 40, 90, 1000])
-    share_of = learning._shares(count, work, RULES.least_share)
+    share_of = learning._item_shares(count, work, RULES.least_share)
     assert ((share_of >= RULES.least_share) & (share_of <= 1)).all()
     assert (np.diff(share_of) >= 0).all()
     inside = (share_of > RULES.least_share) & (share_of < 1)
     np.testing.assert_allclose(
         share_of[inside], work * np.sqrt(count[inside]) / np.sqrt(count).mean()
     )
-    assert (learning._shares(count, 1.0, RULES.least_share) == 1).all()
+    assert (learning._item_shares(count, 1.0, RULES.least_share) == 1).all()
 
 
 # -- learning -------------------------------------------------------------------------------------

@@ -11,11 +11,10 @@ from ordbm.errors import SettingsError
 from ordbm.inference import catalogue as ranking
 from ordbm.inference.catalogue import Catalogue
 from ordbm.inference.conditioned import ConditionedMachine, softmax
-from ordbm.kernels.correlation import shrunk_correlation
 from ordbm.model.correlation import group_correlations
 from ordbm.model.features import features
 from ordbm.model.machine import Machine
-from ordbm.model.neighbours import ROUNDING
+from ordbm.model.neighbours import correlation_links
 from ordbm.recommend.candidates import SIMILAR_SUPPORT, rated_by, similar_rows
 from ordbm.recommend.top_n import catalogue_lists, top_columns
 
@@ -250,19 +249,31 @@ def test_similar_rows_are_by_pearson(table, continuous, n):
     pairs=arrays(np.int8, st.tuples(st.integers(0, 12), st.just(2)), elements=st.integers(0, 4)),
     centre=st.sampled_from([0.0, -2.0, 0.25]),
 )
-def test_correlations_are_those_of_the_kernel(pairs, centre):
-    """One formula in NumPy, of one row with all, and one compiled, of all pairs."""
+def test_correlations_of_groups(pairs, centre):
     x, y = pairs.T + centre
-    group = np.ones(len(x), np.int32)
-    found, n = group_correlations(group, x, y, 3)
-    sums = (x.sum(), y.sum(), (x * x).sum(), (y * y).sum(), (x * y).sum())
-    expected = shrunk_correlation(len(x), *sums, 0.0, 0.0, 1, ROUNDING)
+    found, n = group_correlations(np.ones(len(x), np.int32), x, y, 3)
     assert n.tolist() == [0, len(x), 0]
-    assert max(found[1], 0.0) == pytest.approx(expected, rel=1e-6)
-    if len(x) > 1 and np.ptp(x) and np.ptp(y):
-        assert found[1] == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-12)
-    else:
-        assert found[1] == 0
+    varied = len(x) > 1 and np.ptp(x) > 0 and np.ptp(y) > 0
+    expected = np.corrcoef(x, y)[0, 1] if varied else 0.0
+    np.testing.assert_allclose(found, [0.0, expected, 0.0], atol=1e-12)
+
+
+def test_correlations_with_one_row_are_those_of_links():
+    """One formula in NumPy, of one row with all others, and one compiled, of all pairs."""
+    case = large_case("ordinal")
+    by_user, by_item = case.ratings
+    links = correlation_links(
+        by_item, by_user, STARS, n_neighbours=300, shrinkage=0.0, min_support=SIMILAR_SUPPORT,
+        threads=1,
+    )  # fmt: skip
+    for user in range(0, 300, 37):
+        part = slice(links.start[user], links.start[user + 1])
+        assert set(similar_rows(by_user, by_item, user, STARS, 300)) == set(links.neighbour[part])
+        for other, edge in zip(links.neighbour[part], links.edge[part], strict=True):
+            both = ~np.isnan(case.table[[user, other]]).any(axis=0)
+            x, y = STARS[case.table[[user, other]][:, both].astype(int)]
+            found, _ = group_correlations(np.zeros(len(x), np.int32), x, y, 1)
+            assert found[0] == pytest.approx(links.similarity[edge], rel=1e-6)
 
 
 def test_candidates_are_what_similar_users_rated():

@@ -166,6 +166,6 @@ def test_newcomers_are_met_with_the_habits_that_were_seen():
         state = model._fitted
         person = state.fold_in(given)
         items = np.arange(4, 50, dtype=np.int32)
-        proba = state.predicted(person, np.zeros_like(items), items).proba
+        proba = state.ensemble_distribution(person, np.zeros_like(items), items).proba
         halves.append(proba[:, ::2].sum(axis=1).mean())
     assert halves[1] < halves[0] / 1.5 < 0.25

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from ordbm import OrdinalBM, Ratings
-from ordbm.cli.list_options import score_asked_for
+from ordbm.cli.list_options import criterion_option
 from ordbm.data.scale import ContinuousScale, RatingScale
 from ordbm.errors import OrdbmError, SettingsError
 from ordbm.inference.distributions import LevelDistribution, NormalDistribution
@@ -20,9 +20,9 @@ from ordbm.recommend.criteria import (
     Mixture,
     Rated,
     Score,
-    at_least,
     least_relevant,
     score_of,
+    survival_proba,
 )
 from ordbm.recommend.lists import criterion_of
 
@@ -214,7 +214,7 @@ def test_liked_is_three_quarters_up_the_scale(scale, liked):
     assert scale.values[scale.values >= least].tolist() == liked
     proba = np.random.default_rng(0).dirichlet(np.ones(len(scale.values)), 5)
     expected = proba[:, -len(liked) :].sum(axis=1)
-    assert_same(at_least(LevelDistribution(scale, proba), least), expected)
+    assert_same(survival_proba(LevelDistribution(scale, proba), least), expected)
 
 
 def test_relevant_may_be_a_label():
@@ -333,7 +333,7 @@ def test_lists_without_presence_have_no_reasons(absent_minded):
 
 def test_the_command_line_and_python_have_the_same_default(absent_minded):
     """Without presence Python used to list by energy, and the command line by mean."""
-    way = score_asked_for(absent_minded, None, None, None)
+    way = criterion_option(absent_minded, None, None, None)
     assert absent_minded.recommend(1, n=8) == absent_minded.recommend(1, n=8, by=way)
     energy = absent_minded.recommend(1, n=8, by="energy")
     assert [line.item for line in energy] != [line.item for line in absent_minded.recommend(1, n=8)]

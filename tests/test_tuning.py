@@ -2,6 +2,7 @@
 
 import builtins
 import sqlite3
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -146,6 +147,26 @@ def test_somebody_else_s_database_is_refused(ratings, tmp_path):
     database.close()
     with pytest.raises(SettingsError, match="cannot be used as a study"):
         tune(ratings, trials=1, study=file, **FIXED)
+
+
+@pytest.mark.parametrize("content", [None, b"user,item\n1,2\n" * 100])
+def test_no_connection_to_a_study_stays_open(monkeypatch, ratings, tmp_path, content):
+    opened = []
+
+    def connect(*arguments, **options):
+        opened.append(sqlite3.connect(*arguments, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3.dbapi2, "connect", connect)
+    file = tmp_path / "study.db"
+    if content is not None:
+        file.write_bytes(content)
+    with nullcontext() if content is None else pytest.raises(SettingsError):
+        tune(ratings, trials=1, study=file, **FIXED)
+    assert opened
+    for connection in opened:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("select 1")
 
 
 def patched_fit(monkeypatch, around):

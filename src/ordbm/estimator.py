@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from ordbm.data.csr import CSRPair
 from ordbm.data.frames import Backend
 from ordbm.data.lookup import Ids, aligned_pairs, listed_ids, several
 from ordbm.data.ratings import Ratings
@@ -23,7 +24,7 @@ from ordbm.inference.conditioned import ConditionedMachine, Method
 from ordbm.inference.distributions import Decode, RatingDistribution, level_cells
 from ordbm.inference.distributions import decode as decoded
 from ordbm.inference.fitted import FittedModel, Origin, rows_or_prior, strangers_apart
-from ordbm.inference.joint import ENUMERATED, JointDistribution, mixed_levels
+from ordbm.inference.joint import ENUMERATED, JointDistribution, ensemble_joint_levels
 from ordbm.inference.known import check_request, check_trainable
 from ordbm.inference.tables import level_probabilities, log_probabilities, prediction_table
 from ordbm.metrics.prediction import validation_scores
@@ -142,7 +143,7 @@ class OrdinalBM(Configured):
             scale,
             standardiser,
             machines,
-            orientations,
+            CSRPair(ratings.by_user, ratings.by_item),
             threads,
             presence=prepared.presence,
         )
@@ -260,7 +261,7 @@ class OrdinalBM(Configured):
         edges = level_cells(levels, state.standardiser) if levels and state.standardiser else None
         user_list, item_list = aligned_pairs(users, items)
         user_codes, item_codes = state.pair_codes(user_list, item_list)
-        found, weight, exact = mixed_levels(
+        found, weight, exact = ensemble_joint_levels(
             state.conditioned,
             strangers_apart(user_codes, user_list),
             strangers_apart(item_codes, item_list),
@@ -313,9 +314,7 @@ class OrdinalBM(Configured):
         """
         check_request(user, n, ratings)
         state = self._state
-        code = -1
-        if ratings is None:
-            code = int(state.codes([user], state.users, state.rated_users)[0])
+        code = state.user_code(user) if ratings is None else -1
         if code >= 0:
             person = Person(code, state.conditioned, state.conditioned_presence)
             by_user, by_item = state.ratings
@@ -390,14 +389,16 @@ class OrdinalBM(Configured):
             raise SettingsError("explain is for one user and one item: give one id of each")
         check_request(user, 0, ratings)
         state = self._state
-        code, person = 0, state.conditioned
+        code, person, given = 0, state.conditioned, state.given.by_user
         if ratings is None:
-            code = int(state.codes([user], state.users, state.rated_users)[0])
+            code = state.user_code(user)
         else:
-            person = state.fold_in(state.learnt_ratings(ratings))
+            learnt = state.learnt_ratings(ratings)
+            person, given = state.fold_in(learnt), state.given_row(learnt)
         return explanation_of(
-            state, person, user, code, item, threshold=threshold, n=n, raters=raters, titles=titles
-        )
+            state, person, given, user, code, item,
+            threshold=threshold, n=n, raters=raters, titles=titles,
+        )  # fmt: skip
 
     def similar_items(self, item: Any, n: int = 10) -> list[Similar]:
         """The n items nearest in hidden space, [(item, similarity), …], nearest first.
@@ -524,7 +525,7 @@ def _validator(fitted: FittedModel, ratings: Ratings) -> Callable[[], dict[str, 
 
     def validate() -> dict[str, float]:
         return validation_scores(
-            fitted.predicted(fitted.conditioned_now(), users, items, method), ratings
+            fitted.ensemble_distribution(fitted.conditioned_now(), users, items, method), ratings
         )
 
     return validate

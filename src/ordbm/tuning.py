@@ -347,6 +347,7 @@ def _opened(
         import optuna  # noqa: PLC0415
         from sqlalchemy.engine import URL  # noqa: PLC0415
         from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
+        from sqlalchemy.pool import NullPool  # noqa: PLC0415
     except ImportError as missing:
         raise SettingsError(
             f'tuning needs {missing.name}: install it with pip install "ordbm[tune]"'
@@ -357,7 +358,9 @@ def _opened(
     try:
         if path is not None:
             url = URL.create("sqlite", database=str(Path(path))).render_as_string()
-            storage = optuna.storages.RDBStorage(url)
+            # Connections are closed as they are given back: a file that turns out not to be a study
+            # leaves none behind in an engine that nobody can reach.
+            storage = optuna.storages.RDBStorage(url, engine_kwargs={"poolclass": NullPool})
         study = optuna.create_study(
             storage=storage,
             study_name=STUDY,

@@ -46,7 +46,7 @@ class Learnt(ABC):
 
     @abstractmethod
     def fold_in(self, items: Codes, values: Numbers) -> Learnt:
-        """The same for somebody new, who is user 0 and gave these ratings."""
+        """The same for a fold-in user, who is user 0 and gave these ratings."""
 
 
 class Watch(NamedTuple):
@@ -151,9 +151,7 @@ class Baseline(Configured, ABC):
         """
         check_request(user, n, ratings)
         known, seen, learnt = self._state
-        code = -1
-        if ratings is None:
-            code = int(known.codes([user], known.users, known.rated_users)[0])
+        code = known.user_code(user) if ratings is None else -1
         about = (
             UserCandidates(
                 partial(items_of_similar_users, seen.by_user, seen.by_item, code, seen.scale)
@@ -220,7 +218,7 @@ class Baseline(Configured, ABC):
 
 
 def _given(known: Known, given: Mapping[Any, Any]) -> tuple[Codes, Numbers]:
-    """Item codes, increasing, and the numbers of what somebody new rated."""
+    """Item codes, increasing, and the numbers of what a fold-in user rated."""
     items = known.given_codes(given)
     if not len(items):
         return items, np.zeros(0)

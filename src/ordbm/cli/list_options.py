@@ -15,11 +15,10 @@ if TYPE_CHECKING:
     from ordbm.estimator import OrdinalBM
 
 FROM_RATINGS = ("mean", "energy")  # the scores of a model without presence
-ID_COLUMNS = ("item", "item_id", "itemid", "movie", "movie_id", "movieid", "id")
 SHOWN = 8  # values of a column, when another one was asked for
 
 
-def score_asked_for(
+def criterion_option(
     model: OrdinalBM, by: str | None, at_least: str | None, long_tail: float | None
 ) -> Any:
     """What to rank by, a name or a score of `ordbm.scores`; unless told, the library's default."""
@@ -84,7 +83,7 @@ def _threshold(text: str, model: OrdinalBM) -> float | str:
     return value
 
 
-def candidates_asked_for(text: str, model: OrdinalBM, known_user: bool) -> Any:
+def candidates_option(text: str, model: OrdinalBM, known_user: bool) -> Any:
     """Candidates as the library takes them."""
     name = text.replace("-", "_")
     if name in ("similar_users", "linked") and not known_user:
@@ -101,7 +100,7 @@ def candidates_asked_for(text: str, model: OrdinalBM, known_user: bool) -> Any:
     return [id_of(line, items_of(model), "item") for line in _lines(text)]
 
 
-def excluded(texts: list[str], model: OrdinalBM, titles: dict[Any, str] | None) -> list[Any]:
+def excluded_items(texts: list[str], model: OrdinalBM, titles: dict[Any, str] | None) -> list[Any]:
     """The items to leave out: ids, titles, and files with an id per line."""
     from ordbm.datasets import matched_ids
 
@@ -125,7 +124,7 @@ def _lines(path: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def filtered_out(source: str | None, where: list[str], model: OrdinalBM) -> list[Any]:
+def items_filtered_out(source: str | None, where: list[str], model: OrdinalBM) -> list[Any]:
     """The items of the model that do not have all the values asked for by COLUMN=VALUE."""
     if (source is None) != (not where):
         raise ordbm.errors.SettingsError(
@@ -133,10 +132,12 @@ def filtered_out(source: str | None, where: list[str], model: OrdinalBM) -> list
         )
     if source is None:
         return []
+    from ordbm.data.columns import is_usual_name
     from ordbm.datasets import matched_ids
 
     header, rows = _item_table(source)
-    ids = next((place for place, name in enumerate(header) if name.lower() in ID_COLUMNS), 0)
+    usual = (name.lower() == "id" or is_usual_name(name, "item") for name in header)
+    ids = next((place for place, is_usual in enumerate(usual) if is_usual), 0)
     conditions = [_condition(text, source, header, rows) for text in where]
     known = items_of(model)
     kept = [row[ids].strip() for row in rows if all(_has(row, *one) for one in conditions)]

@@ -68,7 +68,7 @@ def predict(
     ):
         for first in range(0, len(wanted.users), PAIRS_AT_ONCE):
             block = slice(first, first + PAIRS_AT_ONCE)
-            found = _predicted(model, wanted.users[block], wanted.items[block])
+            found = _prediction_table(model, wanted.users[block], wanted.items[block])
             unknown.update(_strangers(found))
             write(found)
             done(first + len(found))
@@ -88,7 +88,7 @@ def predict(
         )
 
 
-def _predicted(model: OrdinalBM, users: Any, items: Any) -> Any:
+def _prediction_table(model: OrdinalBM, users: Any, items: Any) -> Any:
     """An Arrow table, ids as they were given."""
     import pyarrow as pa
 

@@ -19,11 +19,11 @@ from ordbm.cli.inputs import (
     users_of,
 )
 from ordbm.cli.list_options import (
-    candidates_asked_for,
-    excluded,
-    filtered_out,
+    candidates_option,
+    criterion_option,
+    excluded_items,
     has_presence,
-    score_asked_for,
+    items_filtered_out,
 )
 from ordbm.cli.options import Json
 from ordbm.cli.output import distribution_bars, print_json, stderr, stdout, table
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from ordbm.explain import Explanation
     from ordbm.recommend.recommendation import Recommendation
 
-REASONS = 3  # beside each item of a list
-SHOWN_SCORES = ("energy", "gain")  # others are in the table already, or say little by themselves
+_REASONS = 3  # beside each item of a list
+_SHOWN_SCORES = ("energy", "gain")  # others are in the table already, or say little by themselves
 
 User = Annotated[str | None, Option(help="A user the model has learnt from.", metavar="ID")]
-Rated = Annotated[
+RatedItems = Annotated[
     list[str] | None,
     Option(
         help="What somebody new has rated; repeatable. The item is an id, or a title of --titles.",
@@ -57,7 +57,7 @@ Titles = Annotated[
 def recommend(
     file: ModelFile,
     user: User = None,
-    rated: Rated = None,
+    rated: RatedItems = None,
     n: Annotated[int, Option("-n", help="How many items.", metavar="N")] = 10,
     by: Annotated[
         str | None,
@@ -138,17 +138,18 @@ def recommend(
     model = model_in_file(file)
     names = titles_of(titles, model)
     whom = _whom(model, user, rated, names)
-    way = score_asked_for(model, by, at_least, long_tail)
+    way = criterion_option(model, by, at_least, long_tail)
     lines = model.recommend(
         n=n,
         by=way,
-        candidates=candidates_asked_for(candidates, model, user is not None),
-        exclude=excluded(exclude or [], model, names) + filtered_out(items, where or [], model),
+        candidates=candidates_option(candidates, model, user is not None),
+        exclude=excluded_items(exclude or [], model, names)
+        + items_filtered_out(items, where or [], model),
         diversity=diversity,
         **whom,
     )
     reasons: list[Any] = [
-        model.explain(item=line.item, n=REASONS, titles=names, **whom) if explain else None
+        model.explain(item=line.item, n=_REASONS, titles=names, **whom) if explain else None
         for line in lines
     ]
     if as_json:
@@ -173,7 +174,7 @@ def recommend(
     if has_presence(model):
         columns.append("P(rated)")
         rows = [[*row, f"{line.rated:8.1%}"] for row, line in zip(rows, lines, strict=True)]
-    if way in SHOWN_SCORES:
+    if way in _SHOWN_SCORES:
         columns.append(way)
         rows = [[*row, line.score] for row, line in zip(rows, lines, strict=True)]
     out = stdout()
@@ -197,7 +198,7 @@ def explain(
     file: ModelFile,
     item: Annotated[str, Option(help="The item, by id or title.", metavar="ID")],
     user: User = None,
-    rated: Rated = None,
+    rated: RatedItems = None,
     titles: Titles = None,
     n: Annotated[
         int, Option("-n", help="How many of the user's ratings to list.", metavar="N")

@@ -33,12 +33,12 @@ from ordbm.inference.distributions import (
 from ordbm.model.machine import Side
 from ordbm.runtime.arrays import Array, Numbers
 
-FURTHEST = 10_000.0  # deviations that evidence may move a mean
-SPACING = 0.1  # deviations between the points that hold a continuous rating's density
-GAUSS = 16  # points in a piece of the way from none to all
-CLOSE = 1e-12  # a piece is halved until that changes no integral by more, relative to the largest
-DEEPEST = 30  # halvings of a piece
-MOST_PIECES = 512
+_FURTHEST = 10_000.0  # deviations that evidence may move a mean
+_SPACING = 0.1  # deviations between the points that hold a continuous rating's density
+_GAUSS = 16  # points in a piece of the way from none to all
+_CLOSE = 1e-12  # a piece is halved until that changes no integral by more, relative to the largest
+_DEEPEST = 30  # halvings of a piece
+_MOST_PIECES = 512
 
 
 class Terms(NamedTuple):
@@ -114,9 +114,9 @@ def pair_of(
     scale: RatingScale | ContinuousScale,
     standardiser: Standardiser | None,
 ) -> Pair:
-    """The pair as `predicted` sees it, its own rating left out; -1 is somebody unknown.
+    """The pair that `predicted_distribution` predicts, its own rating left out; -1 is the unknown.
 
-    `person` has the user's ratings and parameters: `trained`, or the evidence of somebody new.
+    `person` has the user's ratings and parameters: `trained`, or that of a fold-in user.
     """
     machine, ratings = trained.machine, trained.ratings
     pair = machine.features.pair
@@ -189,10 +189,10 @@ def attribution(members: Sequence[Pair], targets: Sequence[Array]) -> Attributio
                 taste = terms.pull @ next(parts)
                 link = terms.link @ at_points
                 found.append(Share(float(terms.standing @ at_points), taste, link))
-    return Attribution(float(ends[0]), float(ends[1]), *map(_summed, shares))
+    return Attribution(float(ends[0]), float(ends[1]), *map(_sum_shares, shares))
 
 
-def _summed(shares: list[Share]) -> Share | None:
+def _sum_shares(shares: list[Share]) -> Share | None:
     """Machines have the same ratings and links, so their shares add up one by one."""
     if not shares:
         return None
@@ -241,12 +241,12 @@ def _grid(centre: float, terms: list[Terms]) -> Numbers:
     moved = sum(
         float(np.abs(part).sum()) for one in terms for part in (one.bias, one.coupling, one.link)
     )
-    if moved > FURTHEST:
+    if moved > _FURTHEST:
         raise DivergedError(
             f"parameters that move a mean by {moved:.3g} deviations cannot be explained: this "
             "machine has diverged"
         )
-    return np.arange(centre - moved - REACH, centre + moved + REACH + SPACING, SPACING)
+    return np.arange(centre - moved - REACH, centre + moved + REACH + _SPACING, _SPACING)
 
 
 def _inputs(terms: Terms, t: Numbers) -> Numbers:
@@ -305,18 +305,21 @@ def _flow(
     return np.concatenate(parts)
 
 
-def _integral(summed: Callable[[Numbers, Numbers], Numbers]) -> Numbers:
-    """Integral over 0..1 of a vector, by Gauss-Legendre pieces halved until nothing changes."""
-    node, weight = np.polynomial.legendre.leggauss(GAUSS)
+def _integral(weighted_sum: Callable[[Numbers, Numbers], Numbers]) -> Numbers:
+    """Integral over 0..1 of a vector, by Gauss-Legendre pieces halved until nothing changes.
+
+    SciPy's `quad_vec` gives the same and takes five times as long: it asks for one t at a time.
+    """
+    node, weight = np.polynomial.legendre.leggauss(_GAUSS)
 
     def piece(low: float, high: float) -> Numbers:
         half = (high - low) / 2
-        return summed(low + half * (1 + node), half * weight)
+        return weighted_sum(low + half * (1 + node), half * weight)
 
     pieces = [(0.0, 1.0, piece(0.0, 1.0))]
-    close = CLOSE * np.abs(pieces[0][2]).max(initial=0.0)
+    close = _CLOSE * np.abs(pieces[0][2]).max(initial=0.0)
     total = np.zeros_like(pieces[0][2])
-    for _ in range(DEEPEST):
+    for _ in range(_DEEPEST):
         halves = []
         for low, high, whole in pieces:
             middle = (low + high) / 2
@@ -326,6 +329,6 @@ def _integral(summed: Callable[[Numbers, Numbers], Numbers]) -> Numbers:
             else:
                 halves += [(low, middle, left), (middle, high, right)]
         pieces = halves
-        if not pieces or len(pieces) > MOST_PIECES:  # so many only if rounding is in the way
+        if not pieces or len(pieces) > _MOST_PIECES:  # so many only if rounding is in the way
             break
     return total + np.sum([whole for _, _, whole in pieces], axis=0)

@@ -19,13 +19,13 @@ from ordbm.runtime.arrays import Codes, Numbers
 
 Decode = Literal["mean", "median", "mode"]
 
-PAIRS_AT_ONCE = 50_000
-POINTS_AT_ONCE = 4_000_000
+_PAIRS_AT_ONCE = 50_000
+_POINTS_AT_ONCE = 4_000_000
 REACH = 10.0  # deviations beyond all means of a mixture that quadrature covers
-SPACING = 0.5  # of its points; the error of the sum over a normal density is then below 1e-30
-PIECE_POINTS = 12  # Gauss points in a piece of a level's cell
-PIECE = 2.5  # deviations wide, unless that makes more than MOST_PIECES
-MOST_PIECES = 500
+_SPACING = 0.5  # of its points; the error of the sum over a normal density is then below 1e-30
+_PIECE_POINTS = 12  # Gauss points in a piece of a level's cell
+_PIECE = 2.5  # deviations wide, unless that makes more than _MOST_PIECES
+_MOST_PIECES = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ def decode(distribution: RatingDistribution, how: Decode) -> Numbers:
     return rating
 
 
-def predicted(
+def predicted_distribution(
     conditioned: ConditionedMachine,
     scale: RatingScale | ContinuousScale,
     standardiser: Standardiser | None,
@@ -122,9 +122,9 @@ def predicted(
     if method not in get_args(Method):
         raise SettingsError(f"method={method!r} is not known: use 'exact' or 'mean_field'")
     parts = [
-        _part(conditioned, scale, standardiser, users[first : first + PAIRS_AT_ONCE],
-              items[first : first + PAIRS_AT_ONCE], method)
-        for first in range(0, max(len(users), 1), PAIRS_AT_ONCE)
+        _block_figures(conditioned, scale, standardiser, users[first : first + _PAIRS_AT_ONCE],
+              items[first : first + _PAIRS_AT_ONCE], method)
+        for first in range(0, max(len(users), 1), _PAIRS_AT_ONCE)
     ]  # fmt: skip
     if isinstance(scale, RatingScale):
         return LevelDistribution(scale, np.concatenate(parts))
@@ -178,7 +178,7 @@ def cell_points(edges: Numbers) -> CellPoints:
     """Gauss-Legendre points in pieces of the cells; open cells reach REACH deviations out."""
     inner = edges[1:-1] if len(edges) > 2 else np.zeros(1)
     ends = np.concatenate([[inner[0] - REACH], inner, [inner[-1] + REACH]])
-    width = max(PIECE, (ends[-1] - ends[0]) / MOST_PIECES)
+    width = max(_PIECE, (ends[-1] - ends[0]) / _MOST_PIECES)
     pieces = np.concatenate(
         [
             np.linspace(low, high, int(np.ceil((high - low) / width)) + 1)[:-1]
@@ -186,14 +186,14 @@ def cell_points(edges: Numbers) -> CellPoints:
         ]
         + [ends[-1:]]
     )
-    node, weight = np.polynomial.legendre.leggauss(PIECE_POINTS)
+    node, weight = np.polynomial.legendre.leggauss(_PIECE_POINTS)
     half = np.diff(pieces)[:, None] / 2
     point = (pieces[:-1, None] + half * (1 + node)).ravel()
     cell = np.searchsorted(edges[1:-1], point, side="right")
     return CellPoints(point, np.log(half * weight).ravel(), cell)
 
 
-def _part(
+def _block_figures(
     conditioned: ConditionedMachine,
     scale: RatingScale | ContinuousScale,
     standardiser: Standardiser | None,
@@ -209,9 +209,9 @@ def _part(
         edges = level_cells(scale, standardiser)
         if method == "mean_field":
             return np.diff(ndtr(edges - mean[:, None]), axis=1)
-        return _in_parts(_cell_masses(conditioned, edges), users, items)
+        return _in_blocks(_cell_masses(conditioned, edges), users, items)
     if method == "exact":
-        found = _in_parts(_moments(conditioned), users, items)
+        found = _in_blocks(_moments(conditioned), users, items)
     else:
         found = np.stack([mean, np.ones_like(mean)], axis=1)
     return found * standardiser.deviation + [standardiser.mean, 0.0]
@@ -224,8 +224,8 @@ class _Quadrature(NamedTuple):
     solve: Callable[[Codes, Codes], Numbers]
 
 
-def _in_parts(quadrature: _Quadrature, users: Codes, items: Codes) -> Numbers:
-    size = max(1, POINTS_AT_ONCE // quadrature.n_points)
+def _in_blocks(quadrature: _Quadrature, users: Codes, items: Codes) -> Numbers:
+    size = max(1, _POINTS_AT_ONCE // quadrature.n_points)
     return np.concatenate(
         [
             quadrature.solve(users[first : first + size], items[first : first + size])
@@ -245,7 +245,7 @@ def _moments(conditioned: ConditionedMachine) -> _Quadrature:
         for side in conditioned.machine.sides
         if side is not None
     )
-    offset = np.arange(-REACH - widest, REACH + widest + SPACING / 2, SPACING)
+    offset = np.arange(-REACH - widest, REACH + widest + _SPACING / 2, _SPACING)
 
     def solve(users: Codes, items: Codes) -> Numbers:
         centre = conditioned.pair_scores(users, items, "mean_field")[:, 0].astype(np.float64)

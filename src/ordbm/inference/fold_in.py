@@ -1,7 +1,8 @@
-"""Somebody new: evidence from a handful of ratings, without training the machine again.
+"""Fold-in users: machines conditioned on a handful of ratings, without training them again.
 
-On the user side a newcomer's hidden units follow from the ratings. On the item side a user owns
-parameters; the newcomer's are fitted to the given ratings by maximum a posteriori, all else fixed.
+On the user side a fold-in user's hidden units follow from the ratings. On the item side a user owns
+parameters; a fold-in user's are fitted to the given ratings by maximum a posteriori, all else
+fixed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def fold_in_machine(
     coupling_prior: CouplingPrior,
     bias_prior: BiasPrior,
 ) -> ConditionedMachine:
-    """Evidence about one new user, code 0, who gave `items` these levels (or values).
+    """The machine conditioned on one new user, code 0, who gave `items` these levels (or values).
 
     The priors are those of users' own parameters in training.
     """
@@ -52,7 +53,7 @@ def fold_in_machine(
     joint = ConditionedMachine(
         Machine(machine.features, machine.level_bias, machine.user_side, side), ratings, 1
     )
-    # The items' own evidence, with the newcomer's ratings added; predictions leave those out again.
+    # The items' inputs with the fold-in user's ratings added; predictions leave those out again.
     own = side.parameters.coupling[0][one_row.level]
     if one_row.value.size:
         own = own * one_row.value[:, None]
@@ -68,7 +69,7 @@ def _fitted_side(
     coupling_prior: CouplingPrior,
     bias_prior: BiasPrior,
 ) -> Side:
-    """The item side with the newcomer as its only column, fitted in feature space."""
+    """The item side with the fold-in user as its only column, fitted in feature space."""
     machine = conditioned.machine
     assert machine.item_side is not None
     trained = machine.item_side
@@ -126,7 +127,7 @@ def _fitted_side(
 def _log_likelihood(
     gaussian: bool, row: CSR, rest: Array, x: Array, coupling: Array, bias: Array
 ) -> tuple[float, Array, Array]:
-    """log P of the newcomer's ratings, each given the item's hidden units, and its gradients.
+    """log P of the fold-in user's ratings, each given the item's hidden units, and its gradients.
 
     `rest` (m, n) is what the user side says of each rating, `x` (m, d) the items' hidden input.
     """

@@ -128,14 +128,14 @@ def joint_levels(
         return np.zeros((1, 0)), np.ones(1), True
     question = _question(conditioned, users, items)
     if conditioned.machine.features.is_gaussian:
-        return _gaussian(question, edges, limit, draws, seed)
+        return _gaussian_joint(question, edges, limit, draws, seed)
     if question.potential.shape[1] ** len(pairs) <= limit:
-        config, weight = _enumerated(question)
+        config, weight = _enumerate(question)
         return config.T.astype(np.float64), weight, True
-    return *_drawn(question, draws, seed), False
+    return *_gibbs_levels(question, draws, seed), False
 
 
-def mixed_levels(
+def ensemble_joint_levels(
     members: Sequence[ConditionedMachine],
     users: Codes,
     items: Codes,
@@ -245,7 +245,7 @@ def _position(rows: CSR, row: int, column: int) -> int:
     return int(rows.start[row]) + place if found else -1
 
 
-def _enumerated(question: Question) -> tuple[NDArray[np.int64], Numbers]:
+def _enumerate(question: Question) -> tuple[NDArray[np.int64], Numbers]:
     """All configurations, (Q, configurations), and the probability of each."""
     n_pairs, n_states = question.potential.shape
     config = np.indices((n_states,) * n_pairs).reshape(n_pairs, -1)
@@ -262,7 +262,7 @@ def _enumerated(question: Question) -> tuple[NDArray[np.int64], Numbers]:
     return config, np.exp(score - logsumexp(score))
 
 
-def _gaussian(
+def _gaussian_joint(
     question: Question, edges: Numbers | None, limit: int, draws: int, seed: int
 ) -> tuple[Numbers, Numbers, bool]:
     n_pairs = len(question.potential)
@@ -272,10 +272,10 @@ def _gaussian(
             state = _centre(question, precision)[:, None] + GAUSSIAN_POINTS
             config, weight = _at_states(question, state, np.zeros(len(GAUSSIAN_POINTS)))
             return np.take_along_axis(state, config, axis=1).T, weight, True
-        return *_drawn_gaussian(question, precision, draws, seed), False
+        return *_gibbs_gaussian(question, precision, draws, seed), False
     points = cell_points(edges)
     if len(points.point) ** n_pairs > limit:
-        values, weight = _drawn_gaussian(question, precision, draws, seed)
+        values, weight = _gibbs_gaussian(question, precision, draws, seed)
         return np.searchsorted(edges[1:-1], values, side="right").astype(float), weight, False
     state = np.tile(points.point, (n_pairs, 1))
     config, weight = _at_states(question, state, points.log_weight)
@@ -299,7 +299,7 @@ def _at_states(
     question: Question, state: Numbers, log_weight: Numbers
 ) -> tuple[NDArray[np.int64], Numbers]:
     """All configurations of Gaussian ratings at weighted states (Q, S), and their probability."""
-    return _enumerated(
+    return _enumerate(
         Question(
             question.potential * state - 0.5 * state**2 + log_weight,
             [
@@ -314,12 +314,14 @@ def _at_states(
     )
 
 
-def _drawn(question: Question, draws: int, seed: int) -> tuple[Numbers, Numbers]:
+def _gibbs_levels(question: Question, draws: int, seed: int) -> tuple[Numbers, Numbers]:
     """Gibbs over levels: CHAINS chains at once, from the pairs' own potentials."""
     rng = np.random.default_rng(seed)
     n_pairs = len(question.potential)
     chains = min(CHAINS, draws)
-    level = np.stack([_draw(rng, np.tile(p, (chains, 1))) for p in question.potential], axis=1)
+    level = np.stack(
+        [_sample_states(rng, np.tile(p, (chains, 1))) for p in question.potential], axis=1
+    )
     neighbours = _neighbour_tables(question)
     kept = []
     rounds = -(-draws // chains)
@@ -336,7 +338,7 @@ def _drawn(question: Question, draws: int, seed: int) -> tuple[Numbers, Numbers]
             own = score[:, q].copy()
             for other, table in neighbours[q]:
                 own += table[level[:, other]]
-            level[:, q] = _draw(rng, own)
+            level[:, q] = _sample_states(rng, own)
         if sweep >= BURN_IN:
             kept.append(level.astype(np.float64))
     values = np.concatenate(kept)[:draws]
@@ -352,7 +354,7 @@ def _neighbour_tables(question: Question) -> list[list[tuple[int, Numbers]]]:
     return tables
 
 
-def _draw(rng: np.random.Generator, score: Numbers) -> NDArray[np.int64]:
+def _sample_states(rng: np.random.Generator, score: Numbers) -> NDArray[np.int64]:
     """One state per row from softmax(score), by Gumbel's trick."""
     choice: NDArray[np.int64] = (score + rng.gumbel(size=score.shape)).argmax(axis=1)
     return choice
@@ -372,7 +374,7 @@ def _precision(question: Question) -> Numbers:
     return precision
 
 
-def _drawn_gaussian(
+def _gibbs_gaussian(
     question: Question, precision: Numbers, draws: int, seed: int
 ) -> tuple[Numbers, Numbers]:
     """Gibbs over real ratings, jointly normal given the hidden units."""

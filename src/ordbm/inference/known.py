@@ -33,6 +33,14 @@ class Known:
             check_not_several(next(iter(ids)), known)
         return np.where((codes >= 0) & rated[codes], codes, -1).astype(np.int32)
 
+    def user_code(self, user: Any) -> int:
+        """A user's code; -1 if unknown or without ratings."""
+        return int(self.codes([user], self.users, self.rated_users)[0])
+
+    def item_code(self, item: Any) -> int:
+        """An item's code; -1 if unknown or without ratings."""
+        return int(self.codes([item], self.items, self.rated_items)[0])
+
     def known_users(self, users: Ids) -> Mask:
         """Whether there are ratings by each of these users."""
         return self.codes(several(users), self.users, self.rated_users) >= 0

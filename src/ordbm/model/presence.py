@@ -79,7 +79,7 @@ class ConditionedPresence:
 
         User -1 is somebody of whom nothing is known.
         """
-        out = self._recalibrated(users, self.potential(users))
+        out = self._recalibrate(users, self.potential(users))
         # Without their only rating somebody has rated nothing, and the map is not for them.
         place = np.flatnonzero((users >= 0) & (np.diff(self.by_user.start)[users] == 1))
         item = self.by_user.column[self.by_user.start[users[place]]]
@@ -117,7 +117,7 @@ class ConditionedPresence:
         alone = bias[column] + self.user_bias[users][row]
         potential[row, column] = alone + (potential[row, column] - alone) * other[row]
 
-    def _recalibrated(self, users: Codes, potential: Array) -> Array:
+    def _recalibrate(self, users: Codes, potential: Array) -> Array:
         """Log-odds for rows of potentials, (users, any), in their place."""
         has_rated = (users >= 0) & (np.diff(self.by_user.start)[users] > 0)
         first, step = KNOTS[0], KNOTS[1] - KNOTS[0]
@@ -146,7 +146,7 @@ class ConditionedPresence:
         stranger = np.flatnonzero(items < 0)
         raters = users[stranger]
         unlinked = np.float32(self.presence.unknown_bias) + self.user_bias[raters] * (raters >= 0)
-        out[stranger] = self._recalibrated(raters, unlinked[:, None])[:, 0]
+        out[stranger] = self._recalibrate(raters, unlinked[:, None])[:, 0]
         return out
 
     def reasons(self, user: int, item: int, n: int) -> list[tuple[int, float]]:

@@ -71,7 +71,7 @@ class Stored(NamedTuple):
 def save_model(path: str | os.PathLike[str], model: Stored) -> None:
     """Write the model file; the same model gives the same bytes."""
     fitted = model.fitted
-    rows = fitted.ratings.by_user
+    rows = fitted.given.by_user
     arrays: Arrays = {
         "ratings.start": rows.start,
         "ratings.column": rows.column,
@@ -129,7 +129,7 @@ def _stored(header: Header, arrays: Arrays) -> Stored:
     if scale.is_continuous and not table.is_gaussian:
         raise ValueError("continuous ratings without Gaussian features")
     standardiser = _unpacked_standard(header["standardiser"], scale, needed=table.is_gaussian)
-    rows = _rows(arrays, len(users), len(items), table.n_levels, gaussian=table.is_gaussian)
+    rows = _rows(arrays, len(users), len(items), scale, standardiser)
     settings = replace(settings, hidden=tuple(header["hidden"]))  # may follow the ratings
     machines = _machines(header["members"], arrays, settings, table, len(users), len(items))
     presence = unpacked_presence(header["presence"], arrays, len(users), len(items))
@@ -226,13 +226,17 @@ def _numbers(plain: Sequence[Any]) -> list[float]:
 # -- ratings, parameters, links -------------------------------------------------------------------
 
 
-def _rows(arrays: Arrays, n_users: int, n_items: int, n_levels: int, *, gaussian: bool) -> CSR:
-    """The ratings by user, every index within its range."""
+def _rows(
+    arrays: Arrays, n_users: int, n_items: int, scale: Scale, standardiser: Standardiser | None
+) -> CSR:
+    """The ratings by user on their scale, every index within its range."""
+    n_levels = len(scale) if isinstance(scale, RatingScale) else 1
     start = taken(arrays, "ratings.start", np.int64, n_users + 1)
     column = taken(arrays, "ratings.column", np.int32, None)
     n = len(column)
     level = taken(arrays, "ratings.level", np.uint8, n)
-    value = taken(arrays, "ratings.value", np.float32, n if gaussian else 0)
+    kind = np.float64 if scale.is_continuous else np.float32
+    value = taken(arrays, "ratings.value", kind, n if scale.is_continuous else 0)
     if not n or start[0] != 0 or start[-1] != n or (start[1:] < start[:-1]).any():
         raise ValueError("the users' ratings do not add up")
     if column.min() < 0 or column.max() >= n_items or level.max() >= n_levels:
@@ -241,8 +245,11 @@ def _rows(arrays: Arrays, n_users: int, n_items: int, n_levels: int, *, gaussian
     begins[start] = True
     if not (begins[1:-1] | (column[1:] > column[:-1])).all():
         raise ValueError("a user's ratings are out of order")
-    if not (np.abs(value) <= LARGEST_RATING).all():
-        raise ValueError("a rating is out of range")
+    if standardiser is not None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = np.abs(value - standardiser.mean) / standardiser.deviation
+        if not (apart <= LARGEST_RATING).all():
+            raise ValueError("a rating is out of range")
     return CSR(start, column, level, value, np.empty(0, np.int32))
 
 

@@ -81,7 +81,9 @@ class AtLeast(Score):
         least = least_relevant(scale, self.rating, name="rating")
         if isinstance(scale, RatingScale) and least > scale.values[-1]:
             raise SettingsError(f"rating={self.rating!r}: the scale ends at {scale.values[-1]:g}")
-        log_proba = self.weight * log_expit(facts.log_odds) + np.log(at_least(facts.rating, least))
+        log_proba = self.weight * log_expit(facts.log_odds) + np.log(
+            survival_proba(facts.rating, least)
+        )
         return log_proba - np.log1p(-np.exp(np.minimum(log_proba, -1e-12)))
 
 
@@ -200,7 +202,7 @@ def score_of(by: Any) -> Score:
     return NAMED[by]
 
 
-def at_least(rating: RatingDistribution, least: float) -> Numbers:
+def survival_proba(rating: RatingDistribution, least: float) -> Numbers:
     """P(rating ≥ least) of each pair, never quite 0."""
     if isinstance(rating, LevelDistribution):
         proba = rating.proba[:, rating.scale.values >= least].sum(axis=1)

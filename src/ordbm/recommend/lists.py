@@ -94,7 +94,7 @@ def person_list(
         _, items, score = next(catalogue_lists(catalogues, one, most, way, values, allowed))
     # For one person many items can be rated exactly.
     users = np.full(len(items), person.code, np.int32)
-    rating = state.predicted(person.conditioned, users, items.astype(np.int32))
+    rating = state.ensemble_distribution(person.conditioned, users, items.astype(np.int32))
     mean, confidence = rating.mean(), rating.confidence()
     if isinstance(way, Score):
         assert odds is not None
@@ -192,7 +192,7 @@ def _mean_field(state: FittedModel, users: Codes, items: NDArray[Any]) -> Rating
     catalogues = state.catalogues[:MACHINES]
     if not all(one.is_quick for one in catalogues):
         pairs = users[place], items[place, column].astype(np.int32)
-        return state.predicted(state.conditioned[:MACHINES], *pairs, "mean_field")
+        return state.ensemble_distribution(state.conditioned[:MACHINES], *pairs, "mean_field")
     assert isinstance(state.scale, RatingScale)
     proba = np.zeros((*items.shape, len(state.scale.values)), state.machines[0].dtype)
     for one in catalogues:

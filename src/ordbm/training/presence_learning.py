@@ -33,11 +33,11 @@ from ordbm.model.presence import (
 from ordbm.model.rules import PresenceRules
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.threads import run_on_threads, share
-from ordbm.training.lbfgs import Parts, dot, minimised
+from ordbm.training.lbfgs import Parts, dot, minimise
 from ordbm.training.recalibration import cell_counts, recalibration_map
 
 
-class Sample(NamedTuple):
+class SampledBlock(NamedTuple):
     """A block of users, the items whose conditionals are taken there, and how often each counts."""
 
     first: int
@@ -57,7 +57,7 @@ class PresenceLoss:
     def n_users(self) -> int:
         return self.by_user.n_rows
 
-    def samples(self, share_of: Array, seed: int) -> list[Sample]:
+    def samples(self, share_of: Array, seed: int) -> list[SampledBlock]:
         """Blocks of users with each item's conditionals taken there with probability `share_of`."""
         rng = np.random.default_rng(seed)
         size = max(1, LOG_ODDS_BYTES // (4 * max(self.n_linked, 1)))
@@ -65,7 +65,7 @@ class PresenceLoss:
         for first in range(0, self.n_users, size):
             columns = np.flatnonzero(rng.random(self.n_linked) < share_of)
             times = (1 / share_of[columns]).astype(np.float32)
-            found.append(Sample(first, min(first + size, self.n_users), columns, times))
+            found.append(SampledBlock(first, min(first + size, self.n_users), columns, times))
         return found
 
     def __call__(
@@ -73,7 +73,7 @@ class PresenceLoss:
         weight: Array,
         bias: Array,
         user_bias: Array,
-        samples: list[Sample],
+        samples: list[SampledBlock],
         *,
         links: bool = True,
     ) -> tuple[float, Array, Array, Array]:
@@ -90,7 +90,7 @@ class PresenceLoss:
 
     def _add(
         self,
-        sample: Sample,
+        sample: SampledBlock,
         parameters: tuple[Array, Array, Array],
         totals: tuple[Array, Array, Array, Array],
     ) -> None:
@@ -147,8 +147,8 @@ def learn_presence(
     item; `tell` is given the share that is done.
     """
 
-    def learnt(rows: CSR, done: float) -> Presence:
-        return _learnt(
+    def learn(rows: CSR, done: float) -> Presence:
+        return _learn(
             rows,
             n_items,
             precision=precision,
@@ -163,16 +163,16 @@ def learn_presence(
     by_given = np.argsort(given, kind="stable")[np.count_nonzero(given == 0) :]
     apart = max(rules.unseen_apart, -(-len(by_given) // rules.most_unseen))
     unseen = by_given[apart // 2 :: apart]
-    others = _without(by_user, unseen)
-    conditioned = ConditionedPresence(learnt(others, 0), others, threads)
+    others = _without_rows(by_user, unseen)
+    conditioned = ConditionedPresence(learn(others, 0), others, threads)
     counts = sum(
         (_counts(conditioned, by_user, user, rules.cells) for user in unseen),
         cell_counts(np.zeros(0), np.zeros(0), rules.cells),
     )
-    return replace(learnt(by_user, 1), recalibration=recalibration_map(counts, rules))
+    return replace(learn(by_user, 1), recalibration=recalibration_map(counts, rules))
 
 
-def _without(rows: CSR, some: Array) -> CSR:
+def _without_rows(rows: CSR, some: Array) -> CSR:
     """The rows with some of them made empty."""
     count = np.diff(rows.start)
     is_kept = np.ones(rows.n_rows, bool)
@@ -193,7 +193,7 @@ def _counts(conditioned: ConditionedPresence, by_user: CSR, user: int, cells: in
     )
 
 
-def _learnt(
+def _learn(
     by_user: CSR,
     n_items: int,
     *,
@@ -225,14 +225,14 @@ def _learnt(
     rated = linked_rows(by_user, linked, n_items)
     loss = PresenceLoss(rated, len(linked), start.degree_scale(given), threads)
     work = len(rated.column) * len(linked)
-    share_of = _shares(count[linked], min(1.0, budget / max(work, 1)), rules.least_share)
+    share_of = _item_shares(count[linked], min(1.0, budget / max(work, 1)), rules.least_share)
     samples = loss.samples(share_of, seed)
     if precision is None:
         precision = rules.precision * n_users ** (1 / 3)
-    weight, bias, user_bias = _minimised(
+    weight, bias, user_bias = _fit_links(
         loss, samples, start, count[linked], precision, rules.iterations, tell
     )
-    bias, user_bias = _levelled(loss, samples, weight, bias, user_bias, rules)
+    bias, user_bias = _level_biases(loss, samples, weight, bias, user_bias, rules)
     # An item without links is rated as often as it was, by users with these biases; half a rating
     # is added, and half an absence.
     kept = n_users / (n_users + 1)
@@ -249,9 +249,9 @@ def _learnt(
     )
 
 
-def _levelled(
+def _level_biases(
     loss: PresenceLoss,
-    samples: list[Sample],
+    samples: list[SampledBlock],
     weight: Array,
     bias: Array,
     user_bias: Array,
@@ -272,7 +272,7 @@ def _levelled(
     return bias, user_bias
 
 
-def _shares(count: NDArray[np.int64], share_of_work: float, least: float) -> Array:
+def _item_shares(count: NDArray[np.int64], share_of_work: float, least: float) -> Array:
     """How often each item's conditionals are taken: more often those of items that many rated."""
     if share_of_work >= 1 or not len(count):
         return np.ones(len(count))
@@ -280,9 +280,9 @@ def _shares(count: NDArray[np.int64], share_of_work: float, least: float) -> Arr
     return np.clip(share_of_work * size / size.mean(), least, 1.0)
 
 
-def _minimised(
+def _fit_links(
     loss: PresenceLoss,
-    samples: list[Sample],
+    samples: list[SampledBlock],
     start: Presence,
     count: NDArray[np.int64],
     precision: float,
@@ -320,6 +320,6 @@ def _minimised(
         start.item_bias[start.linked] / unit[1],
         start.user_bias / unit[2],
     ]
-    found = minimised(objective, free, iterations, tell)
+    found = minimise(objective, free, iterations, tell)
     weight, bias, user_bias = (value * scale for value, scale in zip(found, unit, strict=True))
     return weight, bias, user_bias

@@ -1,8 +1,9 @@
-"""The curve from potentials to log-odds by which probabilities mean what they say."""
+"""The recalibration map from potentials to log-odds, by which probabilities mean what they say."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
 from ordbm.model.presence import KNOTS
@@ -24,7 +25,11 @@ def cell_counts(potential: Array, rated: Array, cells: int) -> Array:
 
 
 def recalibration_map(counts: Array, rules: PresenceRules) -> Array:
-    """What log-odds are above the potentials of CURVE, most likely by these `cell_counts`."""
+    """rho(KNOTS), what log-odds are above potentials: most likely by `cell_counts`, and monotone.
+
+    Maximum a posteriori by Newton's method; then the nearest map, each knot weighted by how well it
+    is known, that rises by `least_slope` everywhere (isotonic regression).
+    """
     n_knots = len(KNOTS)
     pairs, rated = counts
     place = np.arange(len(pairs)) / rules.cells  # in knots
@@ -42,7 +47,6 @@ def recalibration_map(counts: Array, rules: PresenceRules) -> Array:
         if np.abs(step).max() < 1e-9:
             break
     least = rules.least_slope * (KNOTS - KNOTS[0])
-    found: Array = (np.maximum.accumulate(KNOTS + recalibration - least) + least - KNOTS).astype(
-        np.float32
-    )
+    rising = isotonic_regression(KNOTS + recalibration - least, weights=curvature.diagonal()).x
+    found: Array = (rising + least - KNOTS).astype(np.float32)
     return found
