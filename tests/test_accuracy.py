@@ -72,6 +72,6 @@ def test_habits_on_the_scale_are_learnt():
 
 def test_diverging_learning_is_an_error(split):
     wild = ordbm.PseudoLikelihood(rate=1e6, momentum=0.99)
-    model = ordbm.OrdinalBM(learner=wild, item_links=0, hidden=5, epochs=30, presence=False)
+    told = {"item_links": 0, "hidden": 5, "epochs": 30, "members": 2, "presence": False}
     with pytest.raises(ordbm.errors.DivergedError, match="diverged in epoch"):
-        model.fit(split[0])
+        ordbm.OrdinalBM(learner=wild, **told).fit(split[0])

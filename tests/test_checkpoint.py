@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 
 import ordbm
-from ordbm import ContrastiveDivergence, OrdinalBM, PseudoLikelihood, Ratings
+from ordbm import ContrastiveDivergence, OrdinalBM, PseudoLikelihood, Ratings, estimator
 from ordbm.errors import CheckpointError, ModelFileError, SettingsError
+from ordbm.model.rules import EmbeddingRules
 from ordbm.persistence import checkpoint as checkpoints
 from ordbm.persistence.container import write_container
 from ordbm.training import side_pass as side
 from ordbm.training.alternation import Trainer
 
 TINY = {"hidden": 3, "members": 2, "item_links": 4, "epochs": 4}
+
+FEW = {"columns_per_direction": 5, "ratings_per_direction": 20}
 
 
 class KilledError(Exception):
@@ -338,3 +341,36 @@ def test_a_container_that_is_no_checkpoint(parts, tmp_path, header):
     write_container(tmp_path / checkpoints.FILE, "checkpoint", header, {})
     with pytest.raises(ModelFileError, match="is not a checkpoint of a training"):
         OrdinalBM(**TINY).fit(parts[0], checkpoint=tmp_path, resume=True)
+
+
+def test_what_was_prepared_is_not_prepared_again(tmp_path, parts, monkeypatch):
+    """Links, presence and priors are as old as the first epoch: they go on with the training."""
+    told = {**TINY, "learner": PseudoLikelihood(embedding=EmbeddingRules(**FEW))}
+    whole = OrdinalBM(**told).fit(*parts)
+    assert whole._fitted.fold_in_priors.read_by_item.shape[1] > 0
+    broken_off(tmp_path, 3, told, *parts)
+    another = OrdinalBM(**told, seed=1)
+
+    def refuse(*_, **__):
+        raise AssertionError("prepared again")
+
+    for name in ("links_of", "learn_presence", "priors_of"):
+        monkeypatch.setattr(estimator, name, refuse)
+    with pytest.raises(CheckpointError, match="seed 0 then, 1 now"):  # before any of it
+        another.fit(*parts, checkpoint=tmp_path, resume=True)
+    model = OrdinalBM(**told).fit(*parts, checkpoint=tmp_path, resume=True)
+    assert bits(model) == bits(whole)
+    pairs = parts[1].user_codes, parts[1].item_codes
+    assert model.rated_proba(*pairs).tobytes() == whole.rated_proba(*pairs).tobytes()
+    given = {"ratings": {parts[0].items[0]: 5, parts[0].items[1]: 1}}
+    assert model.recommend(**given) == whole.recommend(**given)
+
+
+@pytest.mark.parametrize("name", ["priors.of_user", "presence.link", "user_side.link_high"])
+def test_a_forged_preparation_is_refused(tmp_path, parts, name):
+    OrdinalBM(**TINY).fit(*parts, checkpoint=tmp_path)
+    header, arrays = checkpoints.read_container(tmp_path / checkpoints.FILE, "checkpoint")
+    arrays[name] = arrays[name][:0].astype(np.float16)
+    write_container(tmp_path / checkpoints.FILE, "checkpoint", header, arrays)
+    with pytest.raises(ModelFileError, match=r"does not hold a training.*leave resume out"):
+        OrdinalBM(**TINY).fit(*parts, checkpoint=tmp_path, resume=True)

@@ -8,6 +8,7 @@ import referee
 from ordbm.data.standardiser import machine_ratings
 from ordbm.model.rules import EmbeddingRules
 from ordbm.priors.co_occurrence import co_occurrence_embedding, fold_in_embedding
+from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.priors.products import cross_product, table_product
 from ordbm.priors.resolved import couplings_by_direction, expected_couplings, priors_of
 from ordbm.training.alternation import Trainer
@@ -207,11 +208,12 @@ def test_newcomers_are_expected_to_be_like_those_who_rated_the_same():
     coupling[:, :, :4] = rng.normal(size=(120, 5, 4))
     priors = priors_of(state.machines[0], state.ratings, learner.priors)
     co_occurrence = priors.co_occurrence.of_user
+    state.fold_in_priors = FoldInPriors.of(state.machines, state.ratings, learner.priors, 1)
     rows = state.ratings.by_user
     for user in (3, 50):
         part = slice(rows.start[user], rows.start[user + 1])
         given = {state.items.ids[item]: 3 for item in rows.column[part]}
-        (someone,) = state.fold_in(given, learner.priors)
+        (someone,) = state.fold_in(given)
         own = someone.machine.item_side.parameters.coupling[0]
         expected = expected_couplings(coupling, co_occurrence)[user]
         np.testing.assert_allclose(own, expected, atol=2e-4)

@@ -211,9 +211,9 @@ def changed(value):
     """Another value of the same kind."""
     if isinstance(value, bool):
         return not value
-    if isinstance(value, int | float):
-        return value / 2 if value in (1.0, 0.5) and isinstance(value, float) else value + 1
-    return None
+    if isinstance(value, float):
+        return value / 2 or 1.0
+    return value + 1 if isinstance(value, int) else None
 
 
 def with_change(settings, path, value):

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load_file, save_file
 
 from ordbm.errors import ModelFileError
-from ordbm.persistence import container
+from ordbm.persistence import container, migrations
 from ordbm.persistence.container import FORMAT, read_container, write_container
 from ordbm.runtime import atomic_files as files
 
@@ -179,11 +179,6 @@ def test_a_newer_format_asks_for_an_upgrade(file, monkeypatch):
         read_container(file, "model")
 
 
-def test_an_older_format_is_read(file, monkeypatch):
-    monkeypatch.setitem(FORMAT, "model", FORMAT["model"] + 1)
-    assert read_container(file, "model")[0] == HEADER
-
-
 def raw_container(path, layout, data=b"", head_size=None):
     """A safetensors file by hand, right or wrong."""
     head = layout if isinstance(layout, bytes) else json.dumps(layout).encode()
@@ -305,3 +300,26 @@ def test_a_link_stays_a_link_and_modes_are_the_users_own(file, tmp_path):
     plain = tmp_path / "plain"
     plain.touch()
     assert file.stat().st_mode == plain.stat().st_mode
+
+
+# -- formats --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", container.FORMAT)
+def test_every_older_format_has_a_migration(kind):
+    assert set(migrations.MIGRATIONS[kind]) == set(range(1, container.FORMAT[kind]))
+
+
+def test_older_formats_are_migrated_in_order(tmp_path, monkeypatch):
+    write_container(tmp_path / "old", "model", {"a": 1}, {"x": np.arange(3)})
+    monkeypatch.setitem(container.FORMAT, "model", 3)
+    steps = {
+        1: lambda header, arrays: ({**header, "b": header["a"] + 1}, arrays),
+        2: lambda header, arrays: ({**header, "c": header["b"] + 1}, {"y": arrays["x"] * 2}),
+    }
+    monkeypatch.setitem(migrations.MIGRATIONS, "model", steps)
+    header, arrays = read_container(tmp_path / "old", "model")
+    assert header == {"a": 1, "b": 2, "c": 3}
+    assert {name: array.tolist() for name, array in arrays.items()} == {"y": [0, 2, 4]}
+    write_container(tmp_path / "new", "model", header, arrays)
+    assert read_container(tmp_path / "new", "model")[0] == header  # the newest is left as it is

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import ordbm
-from docs_pages import PAGES, ROOT, alike, blocks, printed_by
+from docs_pages import PAGES, ROOT, alike, blocks, printed_by, with_times_of
 
 DOCS = ROOT / "docs"
 WITH_CODE = [page for page in PAGES if any(blocks(page.read_text(encoding="utf-8")))]
@@ -51,6 +51,9 @@ def test_outputs_differ_by_words_and_by_more_than_rounding():
     assert alike("log-loss 1.687, 20 epochs in 7.6 s ███", "log-loss  1.689, 20 epochs in 9 s █")
     assert not alike("log-loss 1.687", "log-loss 1.787")
     assert not alike("20 epochs", "19 epochs")
+    assert alike("+0.00 for this one", "-0.00 for this one")
+    assert not alike("+0.05 for this one", "-0.05 for this one")
+    assert with_times_of("in 7.6 s", "done in 81 s") == "done in 7.6 s"
     assert not alike("Toy Story 4.10", "Alien 4.10")
 
 

@@ -25,6 +25,7 @@ from ordbm.model.rules import SizeRules
 from ordbm.model.settings import Settings
 from ordbm.persistence.container import read_container, write_container
 from ordbm.priors.counts import count_adaptive_precision
+from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.training.alternation import Trainer
 from ordbm.training.ensemble import Ensemble
 from ordbm.training.side_pass import SideTraining
@@ -67,7 +68,7 @@ def alone(model):
     for machine in model.machines:
         one = model.clone()
         one._fitted = FittedModel(
-            state.users, state.items, state.scale, state.standardiser, [machine], state.ratings, 1
+            state.users, state.items, state.scale, state.standardiser, [machine], state.given, 1
         )
         found.append(one)
     assert len(found) == 3
@@ -438,8 +439,10 @@ def test_learning_and_newcomers_hold_couplings_that_tight(sides):
     assert found == expected
     assert found != other
     if sides == "item":  # where a newcomer's own couplings are fitted
-        machine = models[0]._fitted
-        asked = [machine.fold_in(GIVEN, learner.priors)[0] for learner in (sparse, same, loose)]
+        state, asked = models[0]._fitted, []
+        for learner in (sparse, same, loose):
+            state.fold_in_priors = FoldInPriors.of(state.machines, state.ratings, learner.priors, 1)
+            asked += state.fold_in(GIVEN)
         own = [one.machine.item_side.parameters.coupling.tolist() for one in asked]
         assert own[0] == own[1]
         assert own[0] != own[2]
@@ -499,7 +502,7 @@ def test_links_are_stored_once(tmp_path):
     ]
     parameters = sum(map(len, bits(model.machines[0])))
     # Each further machine has its parameters and, in the head of the file, their names.
-    assert 2 * parameters <= sizes[3] - sizes[1] < 2 * parameters + 2 * 9 * 120
+    assert 2 * parameters <= sizes[3] - sizes[1] < 2 * parameters + 2 * 10 * 120
 
 
 @pytest.fixture

@@ -147,6 +147,18 @@ def test_paper_preset(ratings):
     assert np.isfinite(model.predict_proba(*some_pairs())).all()
 
 
+@pytest.mark.parametrize("told", [{"preset": "paper"}, {"learner": "cd"}])
+def test_the_papers_learners_draw_all_that_belongs_to_hidden_units(ratings, told):
+    """Section 4.1: from N(0; 0.01), hidden biases too, which once started at zero."""
+    machine = OrdinalBM(**told, hidden=200, epochs=0, item_links=0).fit(ratings).machines[0]
+    for side in machine.sides:
+        bias = side.parameters.hidden_bias
+        assert bias[:200].std() == pytest.approx(0.01, rel=0.2)
+        assert not bias[200:].any()
+    ours = OrdinalBM(hidden=4, epochs=0, item_links=0, members=1).fit(ratings).machines[0]
+    assert not any(side.parameters.hidden_bias.any() for side in ours.sides)
+
+
 def test_no_epochs_is_the_frequency_of_levels(ratings):
     blind = PseudoLikelihood(count_weight=0.0)  # to how often somebody or something is rated
     model = OrdinalBM(hidden=0, item_links=0, epochs=0, learner=blind).fit(ratings)

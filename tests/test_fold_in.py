@@ -12,7 +12,9 @@ from ordbm.datasets import filter_items
 from ordbm.errors import LeftOutWarning, RatingsError
 from ordbm.inference.conditioned import ConditionedMachine, softmax
 from ordbm.inference.fold_in import fold_in_machine
-from ordbm.priors.fold_in_priors import CouplingPrior
+from ordbm.model.learners import Priors
+from ordbm.priors.fold_in_priors import CouplingPrior, FoldInPriors
+from ordbm.priors.resolved import feature_unit
 from ordbm.priors.response_styles import BiasPrior
 
 COUPLING_PRECISION, BIAS_PRECISION = 1.5, 0.7
@@ -32,12 +34,13 @@ def fold_in(case, given, *, prior=None, mean=None, precision=COUPLING_PRECISION)
     items = np.array(list(given), np.int32)[::-1]  # in any order
     rating = np.array(list(given.values()))[::-1]
     gaussian = case.machine.features.is_gaussian
+    unit = feature_unit(case.machine.features, Priors())
     return fold_in_machine(
         ConditionedMachine(case.machine, case.ratings, 1),
         items,
         np.zeros(len(items), np.uint8) if gaussian else rating.astype(np.uint8),
         rating.astype(np.float32) if gaussian else np.zeros(0, np.float32),
-        CouplingPrior(np.zeros((1, 1)) if mean is None else mean, precision),
+        CouplingPrior(np.zeros((1, 1)) if mean is None else mean, precision, unit),
         prior or bias_prior(case.machine),
     )
 
@@ -248,6 +251,46 @@ def test_what_a_newcomer_cannot_say_on_a_continuous_scale(rating, message):
     assert len(model.recommend(ratings={1: 0.5, 2: -1.25}, n=3)) == 3
     with pytest.raises(RatingsError, match=message):
         model.recommend(ratings={1: 0.5, 2: rating})
+
+
+def test_priors_of_a_fold_in_user_are_those_of_learning(model):
+    """As they would be made anew from what was learnt."""
+    state, priors = model._fitted, model.learner.priors
+    found = FoldInPriors.of(state.machines, state.ratings, priors, 1)
+    kept = state.fold_in_priors
+    assert kept.precision == found.precision
+    assert kept.unit == found.unit
+    assert kept.bias.precision == found.bias.precision
+    assert kept.bias.smoothing.tobytes() == found.bias.smoothing.tobytes()
+    assert kept.read_by_item.tobytes() == found.read_by_item.tobytes()
+    for mine, other in zip(kept.by_direction, found.by_direction, strict=True):
+        assert mine.tobytes() == other.tobytes()
+
+
+def test_couplings_are_smoothed_as_they_were_in_learning():
+    """F' F with or without a unit of its own: steps, and priors, in that of the learner."""
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(30, size=400), rng.integers(20, size=400)
+    ratings = ordbm.Ratings(users, items, rng.integers(1, 6, size=400), scale=[1, 2, 3, 4, 5])
+    told = {"hidden": 3, "members": 1, "item_links": 0, "epochs": 2, "presence": False}
+    units = {}
+    for smoothed in (True, False):
+        learner = ordbm.PseudoLikelihood(unit_smoothing=smoothed)
+        model = ordbm.OrdinalBM(**told, learner=learner).fit(ratings)
+        units[smoothed] = model._fitted.fold_in_priors.unit
+    assert units[False] == 1.0
+    table = model.machines[0].features.single
+    assert units[True] == pytest.approx(np.sqrt(5 / np.trace(table @ table.T)))
+    # A tighter prior in a larger unit is the same prior.
+    plain = model._fitted.fold_in_priors
+    scaled = plain._replace(unit=2.0, precision=4.0 * plain.precision)
+    found = []
+    for priors in (plain, scaled, plain._replace(unit=2.0)):
+        model._fitted.fold_in_priors = priors
+        (one,) = model._fitted.fold_in({0: 5, 3: 1, 7: 4})
+        found.append(one.machine.item_side.parameters.coupling)
+    np.testing.assert_allclose(found[0], found[1], atol=2e-4)
+    assert np.abs(found[0] - found[2]).max() > 1e-3
 
 
 @pytest.mark.parametrize("sides", ["user", "joint"])

@@ -1,5 +1,6 @@
 """Model files: a loaded model answers as the saved one did, bit for bit, or there is one error."""
 
+import copy
 import datetime as dt
 import enum
 import getpass
@@ -24,7 +25,9 @@ from ordbm import ContrastiveDivergence, OrdinalBM, PseudoLikelihood, Ratings, R
 from ordbm.errors import ModelFileError, NotFittedError
 from ordbm.inference import fitted
 from ordbm.model.learners import Learner
-from ordbm.persistence.container import FORMAT
+from ordbm.model.rules import EmbeddingRules
+from ordbm.persistence.container import FORMAT, read_container, write_container
+from ordbm.priors import resolved, response_styles
 from ordbm.runtime.threads import thread_count
 from samples.write import newcomer_means
 
@@ -422,3 +425,48 @@ def test_stored_samples_keep_loading_and_predicting(sample):
 def test_every_format_has_its_samples():
     found = {int(path.name.split("-")[1]) for path in SAMPLES.glob("*.ordbm")}
     assert found == set(range(1, FORMAT["model"] + 1))
+
+
+# -- priors of fold-in users ----------------------------------------------------------------------
+
+
+def test_a_stored_model_answers_with_the_priors_it_was_learnt_with(tmp_path, monkeypatch):
+    """The first fold-in user waits for no expectation maximisation and no singular vectors."""
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(60, size=1500), rng.integers(50, size=1500)
+    ratings = Ratings(users, items, rng.integers(1, 6, size=1500), scale=[1, 2, 3, 4, 5])
+    rules = EmbeddingRules(ratings_per_direction=100)
+    learner = PseudoLikelihood(embedding=rules)
+    told = {"hidden": 3, "members": 2, "item_links": 4, "epochs": 2}
+    given = {int(items[0]): 5, int(items[1]): 2, int(items[2]): 1}
+    for name in (learner, "structured"):
+        model = OrdinalBM(**told, learner=name).fit(ratings)
+        expected = model.recommend(ratings=given, n=20, by="mean")
+        model.save(tmp_path / "model")
+
+        def refuse(*_, **__):
+            raise AssertionError("priors made again")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(response_styles, "response_style_covariance", refuse)
+            patched.setattr(resolved, "co_occurrence_embedding", refuse)
+            loaded = ordbm.load(tmp_path / "model")
+            found = loaded.recommend(ratings=given, n=20, by="mean")
+        assert found == expected
+        kept, before = loaded._fitted.fold_in_priors, model._fitted.fold_in_priors
+        assert kept.bias.smoothing.tobytes() == before.bias.smoothing.tobytes()
+        assert (kept.precision, kept.unit) == (before.precision, before.unit)
+    header, arrays = read_container(tmp_path / "model", "model")
+    for change, words in (
+        (lambda h, _: h["fold_in"].update(precision=-1.0), "precision is out of range"),
+        (lambda h, _: h["fold_in"].update(unit=0.0), "unit"),
+        (lambda h, _: h["fold_in"].update(unit=None), "precision is out of range"),
+        (lambda _, a: a.pop("fold_in.by_direction1"), "by_direction1"),
+        (lambda _, a: a.update({"fold_in.bias_smoothing": np.zeros((4, 5))}), "type or shape"),
+        (lambda _, a: a.update({"fold_in.bias_smoothing": np.full((5, 5), np.nan)}), "range"),
+    ):
+        forged, tables = copy.deepcopy(header), dict(arrays)
+        change(forged, tables)
+        write_container(tmp_path / "forged", "model", forged, tables)
+        with pytest.raises(ModelFileError, match=words):
+            ordbm.load(tmp_path / "forged")

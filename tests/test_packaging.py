@@ -64,3 +64,12 @@ def test_nothing_needs_the_data_package_unless_asked(built):
 def test_the_citation_is_of_this_version():
     stated = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
     assert stated[1] == ordbm.__version__
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in ROOT.glob("*.md")))
+def test_files_that_a_page_names_exist(page):
+    text = (ROOT / page).read_text()
+    linked = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
+    quoted = re.findall(r"`((?:src|tests|tools|packages|docs|benchmarks)/[\w./-]+)`", text)
+    missing = [name for name in linked + quoted if not (ROOT / name).exists()]
+    assert not missing

@@ -164,7 +164,7 @@ def test_newcomers_are_met_with_the_habits_that_were_seen():
         learner = ordbm.PseudoLikelihood(learn_response_styles=learn_response_styles)
         model = ordbm.OrdinalBM(learner=learner, hidden=2, members=1, presence=False).fit(ratings)
         state = model._fitted
-        person = state.fold_in(given, learner.priors)
+        person = state.fold_in(given)
         items = np.arange(4, 50, dtype=np.int32)
         proba = state.ensemble_distribution(person, np.zeros_like(items), items).proba
         halves.append(proba[:, ::2].sum(axis=1).mean())

@@ -30,14 +30,17 @@ from ordbm.inference.tables import level_probabilities, log_probabilities, predi
 from ordbm.metrics.prediction import validation_scores
 from ordbm.model.configurable import Configured
 from ordbm.model.declaration import arguments_of, documented_by
-from ordbm.model.features import Features, features
-from ordbm.model.initialisation import new_machines
+from ordbm.model.features import features
+from ordbm.model.initialisation import links_of, new_machines
 from ordbm.model.learners import Priors, PseudoLikelihood, learner_of
 from ordbm.model.machine import Machine
+from ordbm.model.neighbours import Links
 from ordbm.model.presence import Presence
 from ordbm.model.settings import FeatureKind, Settings, settings_of
 from ordbm.persistence.checkpoint import Checkpoint
 from ordbm.persistence.model_file import Stored, load_model, save_model
+from ordbm.priors.fold_in_priors import FoldInPriors
+from ordbm.priors.resolved import ResolvedPriors, priors_of
 from ordbm.recommend.candidates import (
     Candidates,
     UserCandidates,
@@ -55,6 +58,7 @@ from ordbm.runtime.threads import thread_count
 from ordbm.training.ensemble import Ensemble
 from ordbm.training.loop import Callback, EpochRecord, train
 from ordbm.training.presence_learning import learn_presence
+from ordbm.training.state import Preparation
 
 
 @documented_by(Settings)
@@ -112,32 +116,41 @@ class OrdinalBM(Configured):
         settings = self.settings.resolved(
             len(ratings), (ratings.n_items * table.n_levels, ratings.n_users * table.n_levels)
         )
-        keeper = saved = None
+        keeper = saved = prepared = None
         if checkpoint is not None:
             keeper = Checkpoint(checkpoint, settings, self.learner, ratings, validation)
             saved = keeper.read() if resume else None
+            prepared = keeper.prepared
         standardiser = (
             standardiser_of(ratings, self.learner.initialisation.unit_weight)
             if table.is_gaussian
             else None
         )
         orientations = machine_ratings(ratings, standardiser)
-        tell(Progress("links", 0.0))
-        machines = self._new_machines(settings, ratings, table, orientations)
-        tell(Progress("links", 1.0))
         threads = thread_count(self.settings.threads)
+        learner = self.learner.for_scale(table.n_levels)
+        links = prepared.links if prepared else self._links(settings, ratings, tell)
+        machines = new_machines(settings, learner.initialisation, table, orientations, links)
+        if prepared is None:
+            presence = self._learnt_presence(ratings, threads, tell)
+            priors = priors_of(machines[0], orientations, learner.priors, threads)
+            prepared = Preparation(links, presence, priors)
+        if keeper is not None:
+            keeper.prepared = prepared
         fitted = FittedModel(
             ratings.users,
             ratings.items,
             scale,
             standardiser,
             machines,
-            orientations,
+            CSRPair(ratings.by_user, ratings.by_item),
             threads,
-            presence=self._learnt_presence(ratings, threads, tell),
+            presence=prepared.presence,
         )
-        learner = self.learner.for_scale(table.n_levels)
-        trainer = Ensemble(machines, orientations, learner, self.settings.seed, threads)
+        self._watch(fitted)
+        trainer = Ensemble(
+            machines, orientations, learner, self.settings.seed, threads, prepared.priors
+        )
         history, interrupted = train(
             trainer,
             self.settings.epochs,
@@ -148,6 +161,7 @@ class OrdinalBM(Configured):
             checkpoint=keeper,
             saved=saved,
         )
+        fitted.fold_in_priors = _fold_in_priors(fitted, learner.priors, prepared.priors)
         self._fitted, self.history, self.interrupted = fitted, history, interrupted
         if interrupted:
             warnings.warn(
@@ -182,10 +196,14 @@ class OrdinalBM(Configured):
             )
         return "gaussian"
 
-    def _new_machines(
-        self, told: Settings, ratings: Ratings, table: Features, orientations: CSRPair
-    ) -> list[Machine]:
-        return new_machines(told, self.learner.initialisation, ratings, table, orientations)
+    def _links(self, settings: Settings, ratings: Ratings, tell: Tell) -> tuple[Links, Links]:
+        tell(Progress("links", 0.0))
+        links = links_of(settings, ratings)
+        tell(Progress("links", 1.0))
+        return links
+
+    def _watch(self, fitted: FittedModel) -> None:
+        """For a class that looks at the machines while they learn."""
 
     # -- predicting -------------------------------------------------------------------------------
 
@@ -305,9 +323,7 @@ class OrdinalBM(Configured):
             )
         else:
             given = state.learnt_ratings(ratings or {})
-            person = Person(
-                0, state.fold_in(given, self._fold_in_prior), state.fold_in_presence(given)
-            )
+            person = Person(0, state.fold_in(given), state.fold_in_presence(given))
             about = None
         allowed = allowed_items(state, candidates, about, exclude)
         return person_list(state, person, n, by, allowed, diversity)
@@ -372,14 +388,16 @@ class OrdinalBM(Configured):
             raise SettingsError("explain is for one user and one item: give one id of each")
         check_request(user, 0, ratings)
         state = self._state
-        code, person = 0, state.conditioned
+        code, person, given = 0, state.conditioned, state.given.by_user
         if ratings is None:
             code = state.user_code(user)
         else:
-            person = state.fold_in(state.learnt_ratings(ratings), self._fold_in_prior)
+            learnt = state.learnt_ratings(ratings)
+            person, given = state.fold_in(learnt), state.given_row(learnt)
         return explanation_of(
-            state, person, user, code, item, threshold=threshold, n=n, raters=raters, titles=titles
-        )
+            state, person, given, user, code, item,
+            threshold=threshold, n=n, raters=raters, titles=titles,
+        )  # fmt: skip
 
     def similar_items(self, item: Any, n: int = 10) -> list[Similar]:
         """The n items nearest in hidden space, [(item, similarity), …], nearest first.
@@ -464,14 +482,6 @@ class OrdinalBM(Configured):
         save_model(path, Stored(self._params, self.history, self.interrupted, self._state))
 
     @property
-    def _fold_in_prior(self) -> Priors:
-        """Those of a fold-in user's own parameters; pseudo-likelihood's if the learner has none."""
-        priors = self.learner.priors
-        if not priors.coupling_precision:
-            priors = PseudoLikelihood().priors
-        return priors.for_scale(self.machines[0].features.n_levels)
-
-    @property
     def _state(self) -> FittedModel:
         if self._fitted is None:
             raise NotFittedError("this model has not been fitted: call fit(ratings) first")
@@ -495,6 +505,15 @@ def load(path: str | os.PathLike[str]) -> OrdinalBM:
     model._fitted, model.history = stored.fitted, stored.history
     model.interrupted = stored.interrupted
     return model
+
+
+def _fold_in_priors(fitted: FittedModel, priors: Priors, resolved: ResolvedPriors) -> FoldInPriors:
+    """Those of learning; pseudo-likelihood's if it had none."""
+    known: ResolvedPriors | None = resolved
+    if not priors.coupling_precision:
+        n_levels = fitted.machines[0].features.n_levels
+        priors, known = PseudoLikelihood().priors.for_scale(n_levels), None
+    return FoldInPriors.of(fitted.machines, fitted.ratings, priors, fitted.threads, known)
 
 
 def _validator(fitted: FittedModel, ratings: Ratings) -> Callable[[], dict[str, float]]:

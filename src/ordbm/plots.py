@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, told apart by everybody; a scale's thresholds go from light to dark.
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8A8A8A"
-PALE = "#D5D5D5"
-LIGHT, DARK = (0.60, 0.80, 0.92), (0.0, 0.17, 0.36)
+_PALE = "#D5D5D5"
+_LIGHT, _DARK = (0.60, 0.80, 0.92), (0.0, 0.17, 0.36)
 
-FEWEST_IN_BIN = 30  # ratings: the share of fewer says little
-MOST_POINTS = 2_000  # of hidden space, the best known
-LABEL_ROOM = ((6, 0), (-6, 0), (0, 4), (0, -4))  # where a label may go, in points from its dot
-LONGEST_LABEL = 32
+_FEWEST_IN_BIN = 30  # ratings: the share of fewer says little
+_MOST_POINTS = 2_000  # of hidden space, the best known
+_LABEL_ROOM = ((6, 0), (-6, 0), (0, 4), (0, -4))  # where a label may go, in points from its dot
+_LONGEST_LABEL = 32
 
 
 def plot_distribution(
@@ -128,7 +128,7 @@ def plot_reliability(
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     most = max(int(curve.count.max()) for curve in curves)
     for curve, colour in zip(curves, _shades(len(curves)), strict=True):
-        drawn = curve.count >= min(FEWEST_IN_BIN, int(curve.count.max()))
+        drawn = curve.count >= min(_FEWEST_IN_BIN, int(curve.count.max()))
         line = curve.predicted[drawn], curve.observed[drawn]
         ax.plot(*line, color=colour, linewidth=1.4, label=f"≥ {curve.label}")
         ax.scatter(*line, s=4 + 40 * curve.count[drawn] / most, color=colour, zorder=3)
@@ -161,12 +161,12 @@ def plot_hidden_space(
     state = model._state
     ids = state.items if of == "item" else state.users
     count = np.diff((state.ratings.by_item if of == "item" else state.ratings.by_user).start)
-    known = np.argsort(-count, kind="stable")[: min(MOST_POINTS, int((count > 0).sum()))]
+    known = np.argsort(-count, kind="stable")[: min(_MOST_POINTS, int((count > 0).sum()))]
     place, share = _principal_plane(hidden_space(state.conditioned, of)[count > 0])
     at = np.zeros((len(count), 2))
     at[count > 0] = place
     ax = _axes(ax, (8.0, 6.0))
-    ax.scatter(at[known, 0], at[known, 1], s=6, color=PALE, linewidths=0)
+    ax.scatter(at[known, 0], at[known, 1], s=6, color=_PALE, linewidths=0)
     ax.set_xlabel(f"first direction ({share[0]:.0%} of the variance)")
     ax.set_ylabel(f"second direction ({share[1]:.0%})")
     ax.set(xticks=[], yticks=[])
@@ -203,7 +203,7 @@ def _name_line(ax: Axes, x: float, y: float, name: str, colour: str) -> None:
 
 def _shades(n: int) -> list[tuple[float, ...]]:
     mix = np.linspace(0, 1, n)[:, None] if n > 1 else np.ones((1, 1))
-    return [tuple(row) for row in ((1 - mix) * LIGHT + mix * DARK).tolist()]
+    return [tuple(row) for row in ((1 - mix) * _LIGHT + mix * _DARK).tolist()]
 
 
 def _principal_plane(space: NDArray[np.float64]) -> tuple[NDArray[np.float64], list[float]]:
@@ -227,8 +227,8 @@ def _name_points(ax: Axes, points: Sequence[tuple[str, float, float]], n: int) -
         dot = ax.transData.transform((x, y))
         if any(box.contains(*dot) for box in taken):
             continue
-        short = name if len(name) <= LONGEST_LABEL else name[: LONGEST_LABEL - 1] + "…"
-        for room in LABEL_ROOM:
+        short = name if len(name) <= _LONGEST_LABEL else name[: _LONGEST_LABEL - 1] + "…"
+        for room in _LABEL_ROOM:
             label = _label(ax, short, (x, y), room)
             box = label.get_window_extent()
             covers = any(box.overlaps(other) for other in taken) or box.count_contains(dots) > 0

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from ordbm.data.csr import CSR, starts
+from ordbm.data.csr import CSR, CSRPair, starts
 from ordbm.data.ids import IdMap
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import ContinuousScale, RatingScale
-from ordbm.data.standardiser import Standardiser, machine_ratings
+from ordbm.data.standardiser import Standardiser
 from ordbm.errors import SettingsError
 from ordbm.inference.distributions import RatingDistribution
 from ordbm.inference.fitted import FittedModel
@@ -45,7 +45,7 @@ class Simulated(NamedTuple):
         standardiser = _MACHINE_UNIT if self.machine.features.is_gaussian else None
         fitted = FittedModel(
             known.users, known.items, known.scale, standardiser, [self.machine],
-            machine_ratings(known, standardiser), thread_count(None),
+            CSRPair(known.by_user, known.by_item), thread_count(None),
         )  # fmt: skip
         return fitted.distribution(known.users.codes(users), known.items.codes(items), "exact")
 

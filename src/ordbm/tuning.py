@@ -156,13 +156,13 @@ def tune(
     with _opened(study, made, seed) as opened:
         search = _Search(opened, base, space, learn, held_out, metric)
         try:
-            while search.finished < trials:
-                if timeout is not None and time.perf_counter() - started > timeout:
-                    break
-                ended, score, settings = search.next_trial()
-                if callback:
-                    best = search.best_score
-                    callback(Trial(search.finished, trials, ended, score, best, settings))
+            opened.optimize(
+                search.score,
+                n_trials=max(0, trials - search.finished),
+                timeout=timeout,
+                catch=(DivergedError, CostError),
+                callbacks=[lambda _, ended: callback and callback(search.trial(ended, trials))],
+            )
         except KeyboardInterrupt:
             interrupted = True
         return search.result(time.perf_counter() - started, interrupted)
@@ -197,41 +197,55 @@ class _Search:
     def best_score(self) -> float | None:
         return self.study.best_value if self._count("complete") else None
 
-    def next_trial(self) -> tuple[Ended, float | None, dict[str, Any]]:
-        """Try the next settings: how it ended, the score, and the settings."""
-        trial = self.study.ask()
+    def score(self, trial: Any) -> float:
+        """Of the settings that a trial of Optuna's suggests: what the study makes small."""
         chosen = {name: _suggested(trial, name, where) for name, where in self.space.items()}
-        arguments = _arguments(self.base, chosen)
+        # Several members cost as many times more, and are best with what is best for one; which
+        # items get rated has no part in the score.
+        one = {"members": self.base.settings.members or 1, "presence": False}
+        model = OrdinalBM(**_arguments(self.base, chosen) | one)
         try:
-            # Several members cost as many times more, and are best with what is best for one;
-            # which items get rated has no part in the score.
-            one = {"members": self.base.settings.members or 1, "presence": False}
-            ended, score = self._tried(trial, OrdinalBM(**arguments | one))
+            score = self._validated(trial, model)
+        except (DivergedError, CostError) as trouble:
+            self.trouble = trouble
+            trial.set_user_attr("ended", "failed")
+            raise
         except KeyboardInterrupt:
-            self.study.tell(trial, state=_state("failed"))
             self.study.enqueue_trial(chosen, user_attrs=trial.user_attrs)  # the next one to try
             raise
-        trial.set_user_attr("ended", ended)
-        self.study.tell(trial, score if ended == "complete" else None, _state(ended))
-        return ended, score, arguments
+        trial.set_user_attr("score", score)
+        if trial.should_prune():
+            from optuna import TrialPruned  # noqa: PLC0415
 
-    def _tried(self, trial: Any, model: OrdinalBM) -> tuple[Ended, float | None]:
+            trial.set_user_attr("ended", "pruned")
+            raise TrialPruned
+        trial.set_user_attr("ended", "complete")
+        return score
+
+    def trial(self, ended: Any, trials: int) -> Trial:
+        """What there is to say of a trial of Optuna's that has ended."""
+        attributes = ended.user_attrs
+        arguments = _arguments(self.base, ended.params)
+        return Trial(
+            self.finished, trials, attributes["ended"], attributes.get("score"), self.best_score,
+            arguments,
+        )  # fmt: skip
+
+    def _validated(self, trial: Any, model: OrdinalBM) -> float:
+        """The metric of the best epoch; a trial that is worse than most is given up before."""
+
         def given_up(record: EpochRecord) -> bool:
             trial.report(record.validation[self.metric], record.epoch)
             return bool(trial.should_prune())
 
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", InterruptedWarning)
-                model.fit(self.learn, validation=self.held_out, callbacks=[given_up])
-        except (DivergedError, CostError) as trouble:
-            self.trouble = trouble
-            return "failed", None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InterruptedWarning)
+            model.fit(self.learn, validation=self.held_out, callbacks=[given_up])
         if model.interrupted:
             raise KeyboardInterrupt
         best = min(model.history, key=lambda record: record.validation["log_loss"])
         trial.set_user_attr("epochs", best.epoch)
-        return "pruned" if trial.should_prune() else "complete", best.validation[self.metric]
+        return float(best.validation[self.metric])
 
     def result(self, seconds: float, interrupted: bool) -> Tuning:
         """The best so far; what went wrong, if there is none."""
@@ -261,21 +275,11 @@ class _Search:
         return [
             trial
             for trial in trials
-            if trial.state == _state(ended) and trial.user_attrs.get("ended") == ended
+            if trial.state.is_finished() and trial.user_attrs.get("ended") == ended
         ]
 
     def _count(self, ended: Ended) -> int:
         return len(self._trials(ended))
-
-
-def _state(ended: Ended) -> Any:
-    from optuna.trial import TrialState  # noqa: PLC0415
-
-    return {
-        "complete": TrialState.COMPLETE,
-        "pruned": TrialState.PRUNED,
-        "failed": TrialState.FAIL,
-    }[ended]
 
 
 def _space(base: OrdinalBM, fixed: Mapping[str, Any]) -> Space:
@@ -343,17 +347,20 @@ def _opened(
         import optuna  # noqa: PLC0415
         from sqlalchemy.engine import URL  # noqa: PLC0415
         from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
+        from sqlalchemy.pool import NullPool  # noqa: PLC0415
     except ImportError as missing:
         raise SettingsError(
             f'tuning needs {missing.name}: install it with pip install "ordbm[tune]"'
         ) from None
 
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # trials that fail are counted instead
     storage = None
     try:
         if path is not None:
             url = URL.create("sqlite", database=str(Path(path))).render_as_string()
-            storage = optuna.storages.RDBStorage(url)
+            # Connections are closed as they are given back: a file that turns out not to be a study
+            # leaves none behind in an engine that nobody can reach.
+            storage = optuna.storages.RDBStorage(url, engine_kwargs={"poolclass": NullPool})
         study = optuna.create_study(
             storage=storage,
             study_name=STUDY,

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ordbm.estimator import OrdinalBM
 
 FROM_RATINGS = ("mean", "energy")  # the scores of a model without presence
-ID_COLUMNS = ("item", "item_id", "itemid", "movie", "movie_id", "movieid", "id")
 SHOWN = 8  # values of a column, when another one was asked for
 
 
@@ -133,10 +132,12 @@ def items_filtered_out(source: str | None, where: list[str], model: OrdinalBM) -
         )
     if source is None:
         return []
+    from ordbm.data.columns import is_usual_name
     from ordbm.datasets import matched_ids
 
     header, rows = _item_table(source)
-    ids = next((place for place, name in enumerate(header) if name.lower() in ID_COLUMNS), 0)
+    usual = (name.lower() == "id" or is_usual_name(name, "item") for name in header)
+    ids = next((place for place, is_usual in enumerate(usual) if is_usual), 0)
     conditions = [_condition(text, source, header, rows) for text in where]
     known = items_of(model)
     kept = [row[ids].strip() for row in rows if all(_has(row, *one) for one in conditions)]

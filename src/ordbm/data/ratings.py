@@ -18,8 +18,15 @@ from ordbm.data.columns import (
 from ordbm.data.csr import CSR, stable_order, starts, with_transpose
 from ordbm.data.frames import Backend, frame_of
 from ordbm.data.ids import IdMap
-from ordbm.data.numeric_columns import finite_numbers
-from ordbm.data.scale import ContinuousScale, Levels, RatingScale, Scale, ScaleLike, scale_for
+from ordbm.data.scale import (
+    ContinuousScale,
+    Levels,
+    RatingScale,
+    Scale,
+    ScaleLike,
+    levels_and_values,
+    scale_for,
+)
 from ordbm.errors import RatingsError, offending_rows
 from ordbm.runtime.arrays import Codes, Numbers
 
@@ -64,7 +71,7 @@ class Ratings:
         self.users, user_codes = IdMap.of(user_column, "users")
         self.items, item_codes = IdMap.of(item_column, "items")
         self.scale = scale_for(rating_column, scale, **beside)
-        level, value = _measured(rating_column, self.scale, beside)
+        level, value = levels_and_values(rating_column, self.scale, **beside)
         order = stable_order(item_codes, self.n_items)
         order = order[stable_order(user_codes[order], self.n_users)]
         user_codes, item_codes = user_codes[order], item_codes[order]
@@ -216,14 +223,6 @@ class Ratings:
 
 def _id_column(ids: Any, name: str) -> Column | EncodedColumn:
     return ids if isinstance(ids, EncodedColumn) else plain_column(ids, name)
-
-
-def _measured(column: Column, scale: Scale, beside: dict[str, Any]) -> tuple[Levels, NDArray[Any]]:
-    """The level and the value of each rating, the latter only on a continuous scale."""
-    if isinstance(scale, RatingScale):
-        return scale.codes(column, **beside), np.empty(0, np.float32)
-    value = finite_numbers(column, **beside)
-    return np.zeros(len(value), np.uint8), value
 
 
 def _pair_means(

@@ -226,6 +226,14 @@ def scale_for(ratings: Column, scale: ScaleLike, **beside: Any) -> Scale:
     return ContinuousScale.of(numbers) if scale == "continuous" else RatingScale.infer(ratings)
 
 
+def levels_and_values(ratings: Column, scale: Scale, **beside: Any) -> tuple[Levels, NDArray[Any]]:
+    """The level and the value of each rating, as a `CSR` has them: values on a continuous scale."""
+    if isinstance(scale, RatingScale):
+        return scale.codes(ratings, **beside), np.empty(0, np.float32)
+    value = finite_numbers(ratings, **beside)
+    return np.zeros(len(value), np.uint8), value
+
+
 def scale_from_text(text: str) -> ScaleLike:
     """A scale in one line: `1,2,3,4,5`, `poor,fair,good`, `bins:0,2.5,5` or `continuous`."""
     if text == "continuous":

@@ -8,7 +8,7 @@ import numpy as np
 
 from ordbm.data.csr import CSR, CSRPair
 from ordbm.data.ratings import Ratings
-from ordbm.data.scale import RatingScale
+from ordbm.data.scale import RatingScale, Scale
 
 
 def standardiser_of(ratings: Ratings, mean_weight: float | None = None) -> Standardiser:
@@ -36,18 +36,20 @@ def standardiser_of(ratings: Ratings, mean_weight: float | None = None) -> Stand
 
 def machine_ratings(ratings: Ratings, standardiser: Standardiser | None) -> CSRPair:
     """Both orientations of the ratings, in the machine's terms."""
-    if standardiser is None:
-        return CSRPair(ratings.by_user, ratings.by_item)
-    return CSRPair(
-        *(_standardised(rows, ratings, standardiser) for rows in (ratings.by_user, ratings.by_item))
-    )
+    given = CSRPair(ratings.by_user, ratings.by_item)
+    return given if standardiser is None else standardised_pair(given, ratings.scale, standardiser)
 
 
-def _standardised(rows: CSR, ratings: Ratings, standardiser: Standardiser) -> CSR:
-    scale = ratings.scale
-    value = scale.values[rows.level] if isinstance(scale, RatingScale) else rows.value
-    return rows._replace(
-        level=np.zeros(len(rows.column), np.uint8),
+def standardised_pair(given: CSRPair, scale: Scale, standardiser: Standardiser) -> CSRPair:
+    """Both orientations of ratings, standardised."""
+    return CSRPair(*(standardised(rows, scale, standardiser) for rows in given))
+
+
+def standardised(given: CSR, scale: Scale, standardiser: Standardiser) -> CSR:
+    """(rating - mean) / deviation of each rating, in single precision; all of level 0."""
+    value = scale.values[given.level] if isinstance(scale, RatingScale) else given.value
+    return given._replace(
+        level=np.zeros(len(given.column), np.uint8),
         value=((value - standardiser.mean) / standardiser.deviation).astype(np.float32),
     )
 

@@ -9,21 +9,15 @@ import numpy as np
 
 from ordbm.baselines import SVD
 from ordbm.baselines.svd import FactorPoints
-from ordbm.data.csr import CSRPair
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import RatingScale
-from ordbm.data.standardiser import standardiser_of
 from ordbm.estimator import OrdinalBM
 from ordbm.inference.conditioned import Method
 from ordbm.inference.distributions import LevelDistribution, RatingDistribution
 from ordbm.inference.fitted import FittedModel
 from ordbm.metrics.prediction import losses
-from ordbm.model.features import Features
-from ordbm.model.machine import Machine
 from ordbm.model.presence import ConditionedPresence
-from ordbm.model.settings import Settings
 from ordbm.runtime.arrays import Numbers
-from ordbm.runtime.threads import thread_count
 
 
 class OpenMachine(OrdinalBM):
@@ -31,24 +25,18 @@ class OpenMachine(OrdinalBM):
 
     _so_far: Callable[[], FittedModel]
 
-    def _new_machines(
-        self, told: Settings, ratings: Ratings, table: Features, orientations: CSRPair
-    ) -> list[Machine]:
-        machines = super()._new_machines(told, ratings, table, orientations)
-        weight = self.learner.initialisation.unit_weight
-        standardiser = standardiser_of(ratings, weight) if table.is_gaussian else None
+    def _watch(self, fitted: FittedModel) -> None:
         # Made anew for every answer: what it has worked out belongs to one epoch's parameters.
         self._so_far = partial(
             FittedModel,
-            ratings.users,
-            ratings.items,
-            ratings.scale,
-            standardiser,
-            machines,
-            orientations,
-            thread_count(self.settings.threads),
+            fitted.users,
+            fitted.items,
+            fitted.scale,
+            fitted.standardiser,
+            fitted.machines,
+            fitted.ratings,
+            fitted.threads,
         )
-        return machines
 
     @property
     def conditioned_presence(self) -> ConditionedPresence | None:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit
 
 from ordbm.data.csr import CSR
-from ordbm.data.scale import RatingScale
+from ordbm.data.scale import RatingScale, Scale
 from ordbm.errors import SettingsError
 from ordbm.explain.attribution import (
     Attribution,
@@ -141,6 +141,7 @@ class Explanation:
 def explanation_of(
     state: FittedModel,
     person: Sequence[ConditionedMachine],
+    given: CSR,
     user: Any,
     user_code: int,
     item: Any,
@@ -152,6 +153,7 @@ def explanation_of(
 ) -> Explanation:
     """The explanation of a prediction for a user of `person`: the state's evidence, or somebody's.
 
+    `given` are the ratings by user behind that evidence, on their scale.
     The parts are those of all machines together: they have the same ratings and links.
 
     At most `n` ratings of the user and `raters` of the item by others are listed by themselves.
@@ -178,7 +180,7 @@ def explanation_of(
         shares, chosen = attribution(pairs, [pair.value for pair in pairs]), None
     return Explanation(
         user, item, chosen, shares.base, shares.final,
-        _parts(state, person[0], pairs[0], shares, n, raters), found, titles,
+        _parts(state, given, pairs[0], shares, n, raters), found, titles,
     )  # fmt: skip
 
 
@@ -199,7 +201,7 @@ def _threshold_level(found: LevelDistribution, threshold: Any) -> int:
 
 def _parts(
     state: FittedModel,
-    person: ConditionedMachine,
+    given: CSR,
     pair: Pair,
     shares: Attribution,
     n: int | None,
@@ -207,15 +209,13 @@ def _parts(
 ) -> list[Part]:
     parts: list[Part] = []
     if pair.user_terms is not None and shares.user_share is not None:
-        rows = person.ratings.by_user
         of_user = _ratings("taste", "item_link", pair.user_terms, shares.user_share)
         parts += _standing("item", pair.user_terms, shares.user_share)
-        parts += _listed(of_user, n, state, rows, "item")
+        parts += _listed(of_user, n, state, given, "item")
     if pair.item_terms is not None and shares.item_share is not None:
-        rows = state.ratings.by_item
         of_others = _ratings("others", "user_link", pair.item_terms, shares.item_share)
         parts += _standing("user", pair.item_terms, shares.item_share)
-        parts += _listed(of_others, raters, state, rows, "user")
+        parts += _listed(of_others, raters, state, state.given.by_item, "user")
     return sorted(parts, key=lambda part: -abs(part.effect))
 
 
@@ -234,12 +234,12 @@ def _ratings(taste: Kind, link: Kind, terms: Terms, share: Share) -> list[tuple[
 
 
 def _listed(
-    ratings: list[tuple[Kind, float, int]], n: int | None, state: FittedModel, rows: CSR, of: str
+    ratings: list[tuple[Kind, float, int]], n: int | None, state: FittedModel, given: CSR, of: str
 ) -> Iterable[Part]:
     """The first n as parts of their own, the others summed by kind."""
     cut = len(ratings) if n is None else n
     for kind, effect, place in ratings[:cut]:
-        column, rating = int(rows.column[place]), _rating(state, rows, place)
+        column, rating = int(given.column[place]), _rating(state.scale, given, place)
         if of == "item":
             yield Part(kind, effect, item=state.items[column], rating=rating, n_ratings=1)
         else:
@@ -250,15 +250,11 @@ def _listed(
         yield Part(kind, float(np.sum(effects)), n_ratings=len(effects))
 
 
-def _rating(state: FittedModel, rows: CSR, place: int) -> Any:
+def _rating(scale: Scale, given: CSR, place: int) -> Any:
     """The rating at a position, as it was given."""
-    if state.standardiser is None:
-        assert isinstance(state.scale, RatingScale)
-        return _name(state.scale, int(rows.level[place]))
-    value = state.standardiser.mean + state.standardiser.deviation * float(rows.value[place])
-    if isinstance(state.scale, RatingScale):
-        return _name(state.scale, int(state.scale.nearest(np.array([value]))[0]))
-    return float(f"{value:.6g}")  # as precise as the single precision it was kept in
+    if isinstance(scale, RatingScale):
+        return _name(scale, int(given.level[place]))
+    return float(given.value[place])
 
 
 def _name(scale: RatingScale, level: int, *, at_least: bool = False) -> Any:

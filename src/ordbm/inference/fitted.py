@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.data.csr import CSRPair
+from ordbm.data.csr import CSR, CSRPair
 from ordbm.data.ids import IdMap
 from ordbm.data.level_counts import log_frequencies
-from ordbm.data.numeric_columns import finite_numbers
-from ordbm.data.scale import RatingScale, Scale
-from ordbm.data.standardiser import Standardiser
+from ordbm.data.scale import Scale, levels_and_values
+from ordbm.data.standardiser import Standardiser, standardised, standardised_pair
 from ordbm.inference.catalogue import Catalogue
 from ordbm.inference.conditioned import ConditionedMachine, Method
 from ordbm.inference.distributions import (
@@ -27,7 +26,6 @@ from ordbm.inference.distributions import (
 )
 from ordbm.inference.fold_in import fold_in_machine
 from ordbm.inference.known import Known
-from ordbm.model.learners import Priors
 from ordbm.model.machine import Machine
 from ordbm.model.presence import ConditionedPresence, Presence, fold_in_presence
 from ordbm.priors.fold_in_priors import FoldInPriors
@@ -57,16 +55,20 @@ class FittedModel(Known):
         scale: Scale,
         standardiser: Standardiser | None,
         machines: Sequence[Machine],
-        ratings: CSRPair,
+        given: CSRPair,
         threads: int,
         origin: Origin | None = None,
         presence: Presence | None = None,
+        fold_in_priors: FoldInPriors | None = None,
     ) -> None:
-        rated_users, rated_items = (np.diff(rows.start) > 0 for rows in ratings)
+        rated_users, rated_items = (np.diff(rows.start) > 0 for rows in given)
         super().__init__(users, items, scale, rated_users, rated_items)
-        self.standardiser, self.machines, self.ratings = standardiser, tuple(machines), ratings
+        self.standardiser, self.machines = standardiser, tuple(machines)
+        self.given = self.ratings = given  # on their scale, and as the machines read them
+        if standardiser is not None:
+            self.ratings = standardised_pair(given, scale, standardiser)
         self.threads, self.presence = threads, presence
-        self._fold_in_priors: dict[Priors, FoldInPriors] = {}  # that were asked for
+        self.fold_in_priors = fold_in_priors  # None until the machines are learnt
         self.origin = origin or Origin.now()
 
     @cached_property
@@ -119,34 +121,31 @@ class FittedModel(Known):
         """The share of each level among the ratings learnt from."""
         return np.exp(log_frequencies(self.ratings.by_user.level, len(self.machines[0].level_bias)))
 
-    def fold_in(self, given: Mapping[Any, Any], prior: Priors) -> tuple[ConditionedMachine, ...]:
-        """Each machine conditioned on a fold-in user's ratings {item: rating}: `learnt_ratings`.
-
-        `prior` has the precisions of a fold-in user's own parameters.
-        """
-        items = self.given_codes(given)
-        level = np.zeros(len(items), np.uint8)
-        value = np.zeros(0, np.float32)
-        if isinstance(self.scale, RatingScale) and len(items):
-            level = self.scale.codes(list(given.values()), item=list(given))
-        if self.standardiser is not None and len(items):
-            raw = (
-                self.scale.values[level]
-                if isinstance(self.scale, RatingScale)
-                else finite_numbers(list(given.values()), item=list(given))
-            )
-            value = ((raw - self.standardiser.mean) / self.standardiser.deviation).astype(
-                np.float32
-            )
-            level = np.zeros(len(items), np.uint8)
-        if prior not in self._fold_in_priors:
-            self._fold_in_priors[prior] = FoldInPriors.of(
-                self.machines, self.ratings, prior, self.threads
-            )
-        priors = self._fold_in_priors[prior]
+    def fold_in(self, given: Mapping[Any, Any]) -> tuple[ConditionedMachine, ...]:
+        """Each machine conditioned on a fold-in user's ratings {item: rating}: `learnt_ratings`."""
+        row = self.given_row(given)
+        if self.standardiser is not None:
+            row = standardised(row, self.scale, self.standardiser)
+        priors = self.fold_in_priors
+        assert priors is not None
         return tuple(
-            fold_in_machine(one, items, level, value, coupling, priors.bias)
-            for one, coupling in zip(self.conditioned, priors.couplings(items), strict=True)
+            fold_in_machine(one, row.column, row.level, row.value, coupling, priors.bias)
+            for one, coupling in zip(self.conditioned, priors.couplings(row.column), strict=True)
+        )
+
+    def given_row(self, given: Mapping[Any, Any]) -> CSR:
+        """A fold-in user's ratings {item: rating} on their scale, as one row."""
+        items = self.given_codes(given)
+        level, value = np.zeros(0, np.uint8), np.zeros(0, np.float32)
+        if len(items):
+            level, value = levels_and_values(list(given.values()), self.scale, item=list(given))
+        order = np.argsort(items)
+        return CSR(
+            start=np.array([0, len(items)], np.int64),
+            column=items[order],
+            level=level[order],
+            value=value[order] if len(value) else value,
+            in_transpose=np.zeros(0, np.int32),
         )
 
     def fold_in_presence(self, given: Mapping[Any, Any]) -> ConditionedPresence | None:

@@ -75,14 +75,13 @@ def _fitted_side(
     trained = machine.item_side
     row = user_part.ratings.by_user
     n, d = len(machine.level_bias), trained.n_hidden
-    single = machine.features.single
-    table = single * np.sqrt(n / np.trace(machine.features.smoothing))  # (n, A)
+    table = machine.features.single * coupling_prior.unit  # (n, A)
     hidden_input = conditioned.item_input[row.column, :d].astype(np.float64)  # (m, d)
     nobody = np.zeros(len(row.column), np.int32)
     rest = user_part.pair_scores(nobody, row.column).astype(np.float64)  # (m, n)
     has_bias = bool(trained.parameters.rating_bias.size)
     typical = trained.unknown_bias.astype(np.float64)  # where the prior has somebody's bias
-    typical_coupling, precision = coupling_prior
+    typical_coupling, precision, _ = coupling_prior
     variance, axes = np.linalg.eigh(bias_prior.smoothing)
     bias_table = axes * np.sqrt(np.maximum(variance, 0.0))
     n_features = table.shape[1]

@@ -180,24 +180,37 @@ def _unless_given(parameter: inspect.Parameter) -> inspect.Parameter:
     return parameter.replace(default=None, annotation=kind)
 
 
-def documented_by(*settings: type) -> Callable[[type[T]], type[T]]:
+def documented_by(settings: type) -> Callable[[type[T]], type[T]]:
     """For a class: its docstring goes on with what these settings are."""
 
     def with_list(documented: type[T]) -> type[T]:
-        lines = "\n".join(documentation(one) for one in settings)
-        documented.__doc__ = f"{inspect.cleandoc(documented.__doc__ or '')}\n\n{lines}\n"
+        add_documentation(documented, documentation(settings))
         return documented
 
     return with_list
 
 
-def documentation(settings: type, values: Mapping[str, Any] | None = None) -> str:
-    """A line `name: help [default]` for each setting; `values` are other defaults."""
+def with_reasons(settings: type[T]) -> type[T]:
+    """For a dataclass of settings: its docstring goes on with what they are, and why."""
+    add_documentation(settings, documentation(settings, reasons=True))
+    return settings
+
+
+def add_documentation(documented: type, lines: str) -> None:
+    """Let the docstring of a class go on with these lines."""
+    documented.__doc__ = f"{inspect.cleandoc(documented.__doc__ or '')}\n\n{lines}\n"
+
+
+def documentation(
+    settings: type, values: Mapping[str, Any] | None = None, *, reasons: bool = False
+) -> str:
+    """A line `name: help [default; reason]` for each setting; `values` are other defaults."""
     lines = []
     for one in fields(settings):
         about = declaration(one)
         value = (values or {}).get(one.name, one.default)
         default = str(value) if value != one.default else default_in_words(one)
-        text = f"{one.name}: {about.help}" + (f" [{default}]" if default else "")
+        note = "; ".join(part for part in (default, reasons and about.why) if part)
+        text = f"{one.name}: {about.help}" + (f" [{note}]" if note else "")
         lines.append(fill(text, 96, subsequent_indent="    "))
     return "\n".join(lines)

@@ -15,20 +15,24 @@ from ordbm.model.neighbours import Links, correlation_links, no_links
 from ordbm.model.settings import Settings
 
 
+def links_of(told: Settings, ratings: Ratings) -> tuple[Links, Links]:
+    """Those between items, which are the user side's, and those between users."""
+    asked = ((told.item_links, ratings.n_items), (told.user_links, ratings.n_users))
+    items, users = (
+        _links(told, ratings, number, n_links) if n_links else no_links(n_columns)
+        for number, (n_links, n_columns) in enumerate(asked)
+    )
+    return items, users
+
+
 def new_machines(
     told: Settings,
     start: Initialisation,
-    ratings: Ratings,
     table: Features,
     orientations: CSRPair,
+    links: tuple[Links, Links],
 ) -> list[Machine]:
     """As many as `told` has members, each from a seed of its own; they share their links."""
-    links = [
-        _links(told, ratings, number, n_links) if n_links else no_links(n_columns)
-        for number, (n_links, n_columns) in enumerate(
-            ((told.item_links, ratings.n_items), (told.user_links, ratings.n_users))
-        )
-    ]
     level_bias = (
         log_frequencies(orientations.by_user.level, table.n_levels)
         if start.shared_potential
@@ -61,6 +65,7 @@ def _side(
         spread=start.spread,
         rng=rng,
         dtype=np.dtype(told.dtype),
+        hidden_spread=start.hidden_spread,
     )
 
 

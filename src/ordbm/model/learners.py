@@ -6,7 +6,7 @@ at rest enters: its hidden units at their posterior means ("mean_field_with_own"
 pseudo-likelihood, section 3), or drawn from their posterior ("sample").
 
 `why` has the reason of a default; measured ones are in `docs/results/what-moved-accuracy.md`, which
-is "moved" here.
+is what "measured" refers to.
 """
 
 from __future__ import annotations
@@ -17,12 +17,20 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 from ordbm.errors import SettingsError
-from ordbm.model.declaration import Checked, documentation, leaves, setting
+from ordbm.model.declaration import (
+    Checked,
+    add_documentation,
+    documentation,
+    leaves,
+    setting,
+    with_reasons,
+)
 from ordbm.model.rules import EmbeddingRules, ResponseStyleRules
 
 OtherSide = Literal["exact", "mean_field_with_own", "sample"]
 
 
+@with_reasons
 @dataclass(frozen=True, kw_only=True)
 class Optimiser(Checked):
     """A column with c ratings moves by rate / (precision + curvature c) times its gradient.
@@ -31,9 +39,14 @@ class Optimiser(Checked):
     """
 
     rate: float = setting(
-        0.5, "Of the first epoch's steps.", above=0, why="moved: 0.3 to 0.7 tried"
+        0.5,
+        "Of the first epoch's steps.",
+        above=0,
+        why="measured: 0.35 helps some data and not others",
     )
-    decay: float = setting(0.93, "Of the rate, from epoch to epoch.", above=0, why="moved: epochs")
+    decay: float = setting(
+        0.93, "Of the rate, from epoch to epoch.", above=0, why="measured: epochs and decay"
+    )
     momentum: float = setting(0.5, "Share of the last step in the next.", below=1)
     per_row: float = setting(
         0.0, "Times the block's rows, added to a step's divisor: plain stochastic gradient."
@@ -62,6 +75,7 @@ class Optimiser(Checked):
         return max(1, int(n_ratings / blocks))
 
 
+@with_reasons
 @dataclass(frozen=True, kw_only=True)
 class Priors(Checked):
     """Gaussian priors of parameters, of deviations from what the ratings tell beforehand.
@@ -73,46 +87,46 @@ class Priors(Checked):
     precision of couplings, nothing follows.
     """
 
-    coupling_precision: float = setting(8.0, "Of couplings.", why="moved: 5 and 12 tried")
+    coupling_precision: float = setting(8.0, "Of couplings.", why="measured: 5 and 12 tried")
     ratings_per_unit: float = setting(
         0.4, "Ratings of a column per hidden unit; with fewer, its couplings are held tighter.",
-        why="couplings are fitted, not averaged over: many for few ratings fit noise; moved",
+        why="couplings are fitted, not averaged over: many for few ratings fit noise; measured",
     )  # fmt: skip
     tightening: float = setting(
         11.0, "How many times tighter couplings get, beside once.",
-        why="there is no gentle way from loose to tight; moved: typical counts",
+        why="there is no gentle way from loose to tight; measured: typical counts",
     )  # fmt: skip
     scarcity: float = setting(
         4.0, "How many times too few ratings make couplings that tight; in between, in proportion.",
-        above=1, why="moved: typical counts",
+        above=1, why="measured: typical counts",
     )  # fmt: skip
     co_occurrence: int = setting(
         32, "Directions of who rated what that couplings follow, at most; 0: none.",
-        why="moved: 8, 24 and 32 tried",
+        why="measured: 8, 24 and 32 tried",
     )  # fmt: skip
     embedding: EmbeddingRules = setting(EmbeddingRules(), "Rules of these directions.")
-    bias_precision: float = setting(2.0, "Of biases.", why="moved: 1, 2 and 3 tried")
+    bias_precision: float = setting(2.0, "Of biases.", why="measured: 1, 2 and 3 tried")
     count_weight: float = setting(
         20.0, "Ratings by which levels' frequencies by count are drawn to all; 0: unused.",
-        why="what few have rated is rated lower; moved",
+        why="what few have rated is rated lower; measured",
     )  # fmt: skip
     response_style_share: float = setting(
         0.5, "Of the prior of users' own biases: knows no order of levels.", most=1,
-        why="moved: 0, 0.5 and 1 tried",
+        why="measured: half of it",
     )  # fmt: skip
     learn_response_styles: bool = setting(
-        True, "That share follows what was seen; if not, all levels are alike.", why="moved"
+        True, "That share follows what was seen; if not, all levels are alike.", why="measured"
     )
     response_styles: ResponseStyleRules = setting(ResponseStyleRules(), "Rules of that learning.")
     hidden_precision: float = setting(1.0, "Of hidden biases.")
-    link_precision: float = setting(1000.0, "Of link weights.", why="moved: 300 and 3000 tried")
+    link_precision: float = setting(1000.0, "Of link weights.", why="measured: 300 and 3000 tried")
     unit_smoothing: bool = setting(
         True, "Scale feature tables so that a level's own step is one on average.",
         why="precisions then mean the same for all features and scales",
     )  # fmt: skip
     enough_levels: int = setting(
         5, "Levels of a scale; on fewer, priors are tighter and steps shorter.", least=1,
-        why="a yes or no tells less of somebody's taste than five stars; moved: merged levels",
+        why="a yes or no tells less of somebody's taste than five stars; measured: merged levels",
     )  # fmt: skip
 
     def times_tighter(self, n_levels: int) -> int:
@@ -136,12 +150,13 @@ class Priors(Checked):
         )
 
 
+@with_reasons
 @dataclass(frozen=True, kw_only=True)
 class Initialisation(Checked):
     """Where learning starts, and in which unit."""
 
     spread: float = setting(
-        0.02, "Deviation of the initial couplings.", why="moved: 0.007 to 0.07 tried"
+        0.02, "Deviation of the initial couplings.", why="measured: 0.007 to 0.07 tried"
     )
     hidden_spread: float = setting(
         0.0, "Deviation of the initial hidden biases.", why="couplings alone tell units apart"
@@ -271,8 +286,8 @@ def _with_signature(learner: type[T]) -> type[T]:
             for name, default in (known | given).items()
         ]
     )
-    listed = "\n".join(documentation(part, known) for part in PARTS.values())
-    learner.__doc__ = f"{inspect.cleandoc(learner.__doc__ or '')}\n\n{listed}\n"
+    lines = (documentation(part, known) for part in PARTS.values())
+    add_documentation(learner, "\n".join(lines))
     return learner
 
 
@@ -321,7 +336,9 @@ class ContrastiveDivergence(Learner):
             count_weight=0.0, response_style_share=0.0, learn_response_styles=False,
             hidden_precision=0.0, link_precision=0.0, unit_smoothing=False,
         ),
-        "initialisation": Initialisation(spread=0.01, shared_potential=False, residual_unit=False),
+        "initialisation": Initialisation(
+            spread=0.01, hidden_spread=0.01, shared_potential=False, residual_unit=False
+        ),
     }  # fmt: skip
 
     def identity(self, epochs: int) -> dict[str, Any]:

@@ -72,17 +72,24 @@ def new_side(
     spread: float,
     rng: np.random.Generator,
     dtype: Any = np.float32,
+    hidden_spread: float = 0.0,
 ) -> Side:
-    """A side with coupling gamma ~ N(0, spread^2) in feature space and all else zero."""
+    """A side with gamma ~ N(0, spread^2), alpha ~ N(0, hidden_spread^2) and all else zero.
+
+    gamma are couplings in feature space, alpha hidden biases.
+    """
     n, n_features = features.single.shape
     coupling = np.zeros((links.n_columns, n, padded(n_hidden)), dtype)
     for column in range(0, links.n_columns, 4096):  # in parts, to keep float64 draws small
         part = coupling[column : column + 4096, :, :n_hidden]
         gamma = rng.normal(0.0, spread, (len(part), n_features, n_hidden))
         part[:] = np.einsum("sa,cak->csk", features.single, gamma)
+    hidden_bias = np.zeros(padded(n_hidden), dtype)
+    if hidden_spread:
+        hidden_bias[:n_hidden] = rng.normal(0.0, hidden_spread, n_hidden)
     return Side(
         Parameters(
-            hidden_bias=np.zeros(padded(n_hidden), dtype),
+            hidden_bias=hidden_bias,
             rating_bias=np.zeros((links.n_columns if has_bias else 0, n), dtype),
             coupling=coupling,
             link_weight=np.zeros((links.n_edges, len(features.pair)), dtype),

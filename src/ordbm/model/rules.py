@@ -1,16 +1,17 @@
 """Rules by which numbers follow the data: settings that nobody needs to set.
 
 They decide what a machine becomes, so they are part of what makes two runs the same. `why` has the
-reason of each value; measured ones are in `docs/results/what-moved-accuracy.md`, "moved" here.
+reason of each value; measured ones are in `docs/results/what-moved-accuracy.md`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ordbm.model.declaration import Checked, setting
+from ordbm.model.declaration import Checked, setting, with_reasons
 
 
+@with_reasons
 @dataclass(frozen=True, kw_only=True)
 class SizeRules(Checked):
     """How many hidden units and members a model has, by the number of ratings."""
@@ -23,11 +24,11 @@ class SizeRules(Checked):
     )
     many_ratings: int = setting(
         500_000, "Ratings from which on there are more hidden units.",
-        why="moved: twice as many gain on ML-1M and lose on ML-100K",
+        why="measured: twice as many gain on ML-1M and lose on ML-100K",
     )  # fmt: skip
     times_hidden: int = setting(2, "How many times more there are then.", least=1)
     most_members: int = setting(
-        8, "Members at most.", least=1, why="moved: squared errors fall as a + b / members"
+        8, "Members at most.", least=1, why="measured: squared errors fall as a + b / members"
     )
     learnt_at_once: int = setting(
         16_000_000, "Ratings times members, beyond which there are fewer members.", why="time"
@@ -37,6 +38,7 @@ class SizeRules(Checked):
     )
 
 
+@with_reasons
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingRules(Checked):
     """How many directions of co-occurrence couplings follow, and how far."""
@@ -46,17 +48,17 @@ class EmbeddingRules(Checked):
         why="directions could tell apart any few columns",
     )  # fmt: skip
     ratings_per_direction: int = setting(
-        3_000, "Ratings per direction, at least.", least=1, why="moved: FilmTrust"
+        3_000, "Ratings per direction, at least.", least=1, why="measured: FilmTrust"
     )
     most_per_row: float = setting(
         150.0, "A row's ratings, on average, up to which directions have their whole weight.",
         above=0,
         why="hidden units add up what all of a row's ratings say: where these are many, what they "
-        "have in common would drown what each says; moved: ML-1M",
+        "have in common would drown what each says; measured: ML-1M",
     )  # fmt: skip
     exponent: float = setting(
         4.0, "Of the share by which rows have more ratings: their weight beyond.",
-        why="at 235 ratings a row a quarter of the weight serves and half does harm; moved: ML-1M",
+        why="at 235 ratings a row a quarter of the weight serves, half harms; measured: ML-1M",
     )  # fmt: skip
     least_weight: float = setting(
         0.1, "Weight below which there are no directions.", why="not worth their time and memory"
@@ -65,6 +67,7 @@ class EmbeddingRules(Checked):
     rounds: int = setting(6, "Of subspace iteration.", least=1, why="convergence")
 
 
+@with_reasons
 @dataclass(frozen=True, kw_only=True)
 class ResponseStyleRules(Checked):
     """Expectation maximisation of how users' own level potentials vary."""
@@ -95,6 +98,7 @@ class ResponseStyleRules(Checked):
     )  # fmt: skip
 
 
+@with_reasons
 @dataclass(frozen=True, kw_only=True)
 class PresenceRules(Checked):
     """How it is learnt which items get rated."""

@@ -68,15 +68,15 @@ class Settings(Checked):
     hidden: int | tuple[int, int] | None = setting(
         None, "Hidden units per user and per item: a number, or two for user and item side.",
         kind=str, optional=True, check=_check_hidden, metavar="N[,N]", panel=MACHINE,
-        default="25,100; 50,200 from 500,000 ratings", why="moved: hidden units; see SizeRules",
+        default="25,100; 50,200 from 500,000 ratings", why="measured: hidden units; see SizeRules",
     )  # fmt: skip
     item_links: int = setting(
         100, "Neighbours that each item is linked to, 0 for none.", panel=MACHINE,
-        why="-0.003 in log-loss; moved: item links",
+        why="-0.003 in log-loss; measured: item links",
     )  # fmt: skip
     user_links: int = setting(
         0, "Neighbours that each user is linked to, 0 for none.", panel=MACHINE,
-        why="no gain; moved: links between users",
+        why="no gain; measured: links between users",
     )  # fmt: skip
     learner: Any = setting(
         "pl", "Exact pseudo-likelihood, contrastive divergence, or the paper's structured one; in "
@@ -84,7 +84,7 @@ class Settings(Checked):
         check=lambda _, value: learner_of(value), metavar="|".join(LEARNERS),
         panel=LEARNING,
     )  # fmt: skip
-    epochs: int = setting(20, "Epochs at most.", panel=LEARNING, why="moved: twice the epochs")
+    epochs: int = setting(20, "Epochs at most.", panel=LEARNING, why="measured: twice the epochs")
     seed: int = setting(
         0, "Of the initial parameters and of sampling.", check=_check_seed, panel=LEARNING
     )
@@ -113,7 +113,7 @@ class Settings(Checked):
         None, "Machines to learn from different seeds; predictions are averages of theirs.",
         kind=int, least=1, optional=True, panel=LEARNING,
         default="8; fewer for over 2 M ratings or 300 M couplings",
-        why="most of all that was tried; moved: averaging; see SizeRules",
+        why="most of all that was tried; measured: averaging; see SizeRules",
     )  # fmt: skip
     presence: bool = setting(
         True, "Learn also which items get rated, for lists; predicted ratings stay the same.",
@@ -180,7 +180,8 @@ WITHOUT_EFFECT = ("preset", "epochs", "patience", "threads", "link_budget")
 
 def identity(settings: Settings, learner: Learner, epochs: int) -> dict[str, Any]:
     """All settings by name that decide what so many epochs do, whoever set them."""
-    found = {**dict(leaves(settings)), "hidden": settings.hidden_sizes, **learner.identity(epochs)}
+    own = leaves(replace(settings, hidden=settings.hidden_sizes, learner="pl"))
+    found = dict(own) | learner.identity(epochs)
     return {name: value for name, value in found.items() if name not in WITHOUT_EFFECT}
 
 

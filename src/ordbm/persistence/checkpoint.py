@@ -20,10 +20,15 @@ from ordbm.data.scale import RatingScale
 from ordbm.errors import CheckpointError, ModelFileError, SettingsError
 from ordbm.model.learners import Learner
 from ordbm.model.settings import Settings, identity
-from ordbm.persistence.container import read_container, write_container
+from ordbm.persistence.container import FAULTS, read_container, write_container
+from ordbm.persistence.stored_priors import (
+    packed_preparation,
+    preparation_arrays,
+    unpacked_preparation,
+)
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.atomic_files import TEMPORARY
-from ordbm.training.state import Saved
+from ordbm.training.state import Preparation, Saved
 
 FILE = "checkpoint.ordbm"
 PAUSE = 20  # times what writing took: how long to wait before the next; it costs 5 % at most
@@ -58,6 +63,8 @@ class Checkpoint:
             ) from error
         self._settings, self._learner = settings, learner
         self._data = _data(ratings, validation)
+        self._shape = ratings.n_users, ratings.n_items, np.dtype(settings.dtype)
+        self.prepared: Preparation | None = None  # to be stored with every epoch
         self.epoch = 0  # the one in the file, as far as this object knows
         self._written = -np.inf
         self._cost = 0.0
@@ -69,12 +76,17 @@ class Checkpoint:
 
     def write(self, saved: Saved) -> None:
         started = time.perf_counter()
-        header = {
+        header: dict[str, Any] = {
             "origin": self._origin(len(saved.history)),
             "history": saved.history,
             "stopped": saved.stopped,
+            "prepared": None,
         }
-        write_container(self.path, "checkpoint", header, saved.arrays)
+        arrays = saved.arrays
+        if self.prepared is not None:
+            header["prepared"] = packed_preparation(self.prepared)
+            arrays = arrays | preparation_arrays(self.prepared)
+        write_container(self.path, "checkpoint", header, arrays)
         self._written = time.perf_counter()
         self._cost = self._written - started
         self.epoch = len(saved.history)
@@ -108,6 +120,13 @@ class Checkpoint:
                 f"{os.fspath(self.path)!r} is of another training: {'; '.join(changes)}; use the "
                 "same settings and ratings, or leave resume out to start anew"
             )
+        try:
+            self.prepared = unpacked_preparation(header["prepared"], arrays, *self._shape)
+        except FAULTS as error:  # its checksum holds, its content does not
+            raise ModelFileError(
+                f"{os.fspath(self.path)!r} does not hold a training that ordbm could have written "
+                f"({error}): leave resume out to start anew"
+            ) from None
         self.epoch = len(saved.history)
         return saved
 

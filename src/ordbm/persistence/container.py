@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.errors import ModelFileError
+from ordbm.persistence.migrations import migrated
 from ordbm.runtime.atomic_files import atomic_file
 
 Header = dict[str, Any]
@@ -39,6 +40,9 @@ FOREIGN = {
     b"\x80\x04": "a pickle", b"\x80\x05": "a pickle", b"\x89HDF": "an HDF5 file",
     b"\x1f\x8b": "a gzip archive",
 }  # fmt: skip
+FAULTS = (
+    ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
+)  # fmt: skip  # of a header and arrays that are not what they should be
 TENSOR_TYPES = {name: tensor_type for tensor_type, name in DTYPES.items()}
 
 
@@ -114,7 +118,7 @@ def _read(path: str | os.PathLike[str], kind: str) -> tuple[Header, Arrays]:
     arrays = _read_arrays(path)
     if _signed(kind, found["format"], found["header"], arrays) != text:
         raise _altered(path)
-    return found["header"], arrays
+    return migrated(kind, found["format"], FORMAT[kind], found["header"], arrays)
 
 
 def _read_arrays(path: str | os.PathLike[str]) -> Arrays:
@@ -161,7 +165,11 @@ def _plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _parts(text: str, arrays: Arrays) -> list[bytes | memoryview]:
-    """The pieces of a safetensors file, in order; wide types first, so that all are aligned."""
+    """The pieces of a safetensors file, in order; wide types first, so that all are aligned.
+
+    `safetensors.numpy.save_file` opens a file by its name, where ours goes through one descriptor
+    that is flushed to disk before it takes its place; before its release 0.8 it copies all arrays.
+    """
     layout: Header = {"__metadata__": {METADATA: text}}
     ordered = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
     begin = 0

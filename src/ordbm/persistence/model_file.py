@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.data.csr import CSR, CSRPair, stable_order, with_transpose
+from ordbm.data.csr import CSR, CSRPair, with_transpose
 from ordbm.data.ids import IdMap
 from ordbm.data.numeric_columns import LARGEST_NUMBER
 from ordbm.data.scale import ContinuousScale, RatingScale, Scale
@@ -31,6 +31,7 @@ from ordbm.model.machine import Machine, Parameters, Side
 from ordbm.model.neighbours import Links
 from ordbm.model.settings import Settings, settings_of
 from ordbm.persistence.container import (
+    FAULTS,
     LARGEST_PARAMETER,
     Arrays,
     Header,
@@ -39,7 +40,13 @@ from ordbm.persistence.container import (
     write_container,
 )
 from ordbm.persistence.json_values import STORABLE, packed, packed_ids, unpacked, unpacked_ids
+from ordbm.persistence.stored_links import link_arrays, unpacked_links
 from ordbm.persistence.stored_presence import packed_presence, presence_arrays, unpacked_presence
+from ordbm.persistence.stored_priors import (
+    fold_in_arrays,
+    packed_fold_in,
+    unpacked_fold_in,
+)
 from ordbm.persistence.stored_settings import (
     packed_settings,
     unpacked_record,
@@ -50,10 +57,6 @@ from ordbm.training.loop import EpochRecord
 
 LARGEST_RATING = 1e12  # in units of its deviation
 WIDEST = 1e4  # sum of a column's Gaussian couplings; a quadrature spans it in half units
-
-_FAULTS = (
-    ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
-)  # fmt: skip
 
 
 class Stored(NamedTuple):
@@ -68,7 +71,7 @@ class Stored(NamedTuple):
 def save_model(path: str | os.PathLike[str], model: Stored) -> None:
     """Write the model file; the same model gives the same bytes."""
     fitted = model.fitted
-    rows = fitted.ratings.by_user
+    rows = fitted.given.by_user
     arrays: Arrays = {
         "ratings.start": rows.start,
         "ratings.column": rows.column,
@@ -80,6 +83,8 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
     for number, machine in enumerate(fitted.machines):
         arrays |= _machine_arrays(machine, number)
     arrays |= presence_arrays(fitted.presence)
+    assert fitted.fold_in_priors is not None
+    arrays |= fold_in_arrays(fitted.fold_in_priors)
     header = {
         "version": fitted.origin.version,
         "time": fitted.origin.time,
@@ -92,10 +97,11 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
         "scale": _packed_scale(fitted.scale),
         "standardiser": fitted.standardiser,
         "presence": packed_presence(fitted.presence),
+        "fold_in": packed_fold_in(fitted.fold_in_priors),
     }
     try:
         _stored(json.loads(json.dumps(header)), dict(arrays))
-    except _FAULTS as error:  # better now than when the model is gone
+    except FAULTS as error:  # better now than when the model is gone
         raise ModelFileError(f"this model cannot be stored: {error}") from None
     write_container(path, "model", header, arrays)
 
@@ -105,7 +111,7 @@ def load_model(path: str | os.PathLike[str]) -> Stored:
     header, arrays = read_container(path, "model")
     try:
         return _stored(header, arrays)
-    except _FAULTS as error:  # its checksum holds, its content does not
+    except FAULTS as error:  # its checksum holds, its content does not
         reason = f"no {error}" if isinstance(error, KeyError) else error
         raise ModelFileError(
             f"{os.fspath(path)!r} does not hold a model that ordbm could have written ({reason}): "
@@ -123,10 +129,11 @@ def _stored(header: Header, arrays: Arrays) -> Stored:
     if scale.is_continuous and not table.is_gaussian:
         raise ValueError("continuous ratings without Gaussian features")
     standardiser = _unpacked_standard(header["standardiser"], scale, needed=table.is_gaussian)
-    rows = _rows(arrays, len(users), len(items), table.n_levels, gaussian=table.is_gaussian)
+    rows = _rows(arrays, len(users), len(items), scale, standardiser)
     settings = replace(settings, hidden=tuple(header["hidden"]))  # may follow the ratings
     machines = _machines(header["members"], arrays, settings, table, len(users), len(items))
     presence = unpacked_presence(header["presence"], arrays, len(users), len(items))
+    fold_in_priors = unpacked_fold_in(header["fold_in"], arrays, machines, len(items))
     if arrays:
         raise ValueError(f"{min(arrays)} has no place in it")
     return Stored(
@@ -144,6 +151,7 @@ def _stored(header: Header, arrays: Arrays) -> Stored:
             min(thread_count(settings.threads), thread_count(None)),
             _origin(header["version"], header["time"]),
             presence,
+            fold_in_priors,
         ),
     )
 
@@ -218,13 +226,17 @@ def _numbers(plain: Sequence[Any]) -> list[float]:
 # -- ratings, parameters, links -------------------------------------------------------------------
 
 
-def _rows(arrays: Arrays, n_users: int, n_items: int, n_levels: int, *, gaussian: bool) -> CSR:
-    """The ratings by user, every index within its range."""
+def _rows(
+    arrays: Arrays, n_users: int, n_items: int, scale: Scale, standardiser: Standardiser | None
+) -> CSR:
+    """The ratings by user on their scale, every index within its range."""
+    n_levels = len(scale) if isinstance(scale, RatingScale) else 1
     start = taken(arrays, "ratings.start", np.int64, n_users + 1)
     column = taken(arrays, "ratings.column", np.int32, None)
     n = len(column)
     level = taken(arrays, "ratings.level", np.uint8, n)
-    value = taken(arrays, "ratings.value", np.float32, n if gaussian else 0)
+    kind = np.float64 if scale.is_continuous else np.float32
+    value = taken(arrays, "ratings.value", kind, n if scale.is_continuous else 0)
     if not n or start[0] != 0 or start[-1] != n or (start[1:] < start[:-1]).any():
         raise ValueError("the users' ratings do not add up")
     if column.min() < 0 or column.max() >= n_items or level.max() >= n_levels:
@@ -233,8 +245,11 @@ def _rows(arrays: Arrays, n_users: int, n_items: int, n_levels: int, *, gaussian
     begins[start] = True
     if not (begins[1:-1] | (column[1:] > column[:-1])).all():
         raise ValueError("a user's ratings are out of order")
-    if not (np.abs(value) <= LARGEST_RATING).all():
-        raise ValueError("a rating is out of range")
+    if standardiser is not None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = np.abs(value - standardiser.mean) / standardiser.deviation
+        if not (apart <= LARGEST_RATING).all():
+            raise ValueError("a rating is out of range")
     return CSR(start, column, level, value, np.empty(0, np.int32))
 
 
@@ -249,7 +264,7 @@ def _machine_arrays(machine: Machine, member: int) -> Arrays:
     for name, side in zip(("user", "item"), machine.sides, strict=True):
         if side is not None:
             found = side.parameters._asdict() | {"unknown_bias": side.unknown_bias}
-            found |= {} if member else _link_arrays(side.links)
+            found |= {} if member else link_arrays(side.links)
             arrays |= {f"{name}_side.{key}": value for key, value in found.items()}
     return {_place(member) + name: array for name, array in arrays.items()}
 
@@ -260,7 +275,7 @@ def _machines(
     """All machines, their shapes as the settings have them."""
     if type(count) is not int or not 1 <= count <= len(arrays):
         raise ValueError("the number of machines is at odds with what there is")
-    links = [_stored_links(arrays, *about) for about in (("user", n_items), ("item", n_users))]
+    links = [unpacked_links(arrays, *about) for about in (("user", n_items), ("item", n_users))]
     machines = []
     for member in range(count):
         place = _place(member)
@@ -272,16 +287,6 @@ def _machines(
         machines.append(Machine(table, level_bias, *sides))
         _check_machine(machines[-1])
     return machines
-
-
-def _link_arrays(links: Links) -> Arrays:
-    owner = np.repeat(np.arange(links.n_columns, dtype=np.int32), np.diff(links.start))
-    upward = links.neighbour > owner  # each link once, from its lower end: in the order of edges
-    return {
-        "link_low": owner[upward],
-        "link_high": links.neighbour[upward],
-        "link_similarity": links.similarity,
-    }
 
 
 def _side(
@@ -314,42 +319,6 @@ def _side(
         link_weight=own("link_weight", links.n_edges, table.n_pair),
     )
     return Side(parameters, n_hidden, links, own("unknown_bias", table.n_levels))
-
-
-def _stored_links(arrays: Arrays, name: str, n_columns: int) -> Links | None:
-    """A side's links, of which there may be none; None if there is no such side."""
-    if f"{name}_side.link_low" not in arrays:
-        return None
-    low, high = (
-        taken(arrays, f"{name}_side.{end}", np.int32, None) for end in ("link_low", "link_high")
-    )
-    similarity = taken(arrays, f"{name}_side.link_similarity", np.float32, len(low))
-    if len(high) != len(low):
-        raise ValueError(f"the links of the {name} side do not add up")
-    return _links(low, high, similarity, n_columns)
-
-
-def _links(
-    low: NDArray[np.int32], high: NDArray[np.int32], similarity: NDArray[np.float32], n_columns: int
-) -> Links:
-    """The graph of these links, which must be in the order of their (low, high) columns."""
-    key = low.astype(np.int64) * n_columns + high
-    in_range = (low >= 0) & (low < high) & (high < n_columns)
-    if not in_range.all() or (key[1:] <= key[:-1]).any():
-        raise ValueError("links are out of range or out of order")
-    if not ((similarity > 0) & np.isfinite(similarity)).all():
-        raise ValueError("a link has no similarity")
-    end = np.concatenate([high, low])
-    order = stable_order(end, n_columns)
-    start = np.zeros(n_columns + 1, np.int64)
-    np.cumsum(np.bincount(end, minlength=n_columns), out=start[1:])
-    edge = np.arange(len(low), dtype=np.int32)
-    return Links(
-        start=start,
-        neighbour=np.concatenate([low, high])[order],
-        edge=np.concatenate([edge, edge])[order],
-        similarity=similarity,
-    )
 
 
 def _check_machine(machine: Machine) -> None:

@@ -12,7 +12,12 @@ from ordbm.model.learners import Priors
 from ordbm.model.machine import Machine
 from ordbm.priors.co_occurrence import fold_in_embedding
 from ordbm.priors.counts import count_adaptive_precision
-from ordbm.priors.resolved import couplings_by_direction, priors_of
+from ordbm.priors.resolved import (
+    ResolvedPriors,
+    couplings_by_direction,
+    feature_unit,
+    priors_of,
+)
 from ordbm.priors.response_styles import BiasPrior
 from ordbm.runtime.arrays import Array
 
@@ -22,21 +27,32 @@ class FoldInPriors(NamedTuple):
 
     bias: BiasPrior
     precision: float  # of couplings
+    unit: float  # of couplings' features: their table is multiplied by it
     read_by_item: Array  # (items, r), see `CoOccurrence`
-    by_direction: Sequence[Array]  # each machine's users' couplings, by trait, (r, n, hidden units)
+    by_direction: Sequence[Array]  # of each machine's users' couplings, (r, n, hidden units)
 
     @classmethod
     def of(
-        cls, machines: Sequence[Machine], ratings: CSRPair, priors: Priors, threads: int
+        cls,
+        machines: Sequence[Machine],
+        ratings: CSRPair,
+        priors: Priors,
+        threads: int,
+        resolved: ResolvedPriors | None = None,
     ) -> FoldInPriors:
-        """As learning had them; machines without an item side have nothing by traits."""
-        one = machines[0]  # of which the user side would have traits made for nothing
-        item_side = Machine(one.features, one.level_bias, None, one.item_side)
-        bias, co_occurrence = priors_of(item_side, ratings, priors, threads)
+        """Those of learnt machines; `resolved` is what `priors_of` gives, if it is known already.
+
+        Machines without an item side have nothing by direction.
+        """
+        one = machines[0]
+        if resolved is None:  # the user side would have directions made for nothing
+            item_side = Machine(one.features, one.level_bias, None, one.item_side)
+            resolved = priors_of(item_side, ratings, priors, threads)
+        bias, co_occurrence = resolved
         sides = [machine.item_side for machine in machines]
         n_hidden = 0 if sides[0] is None else sides[0].n_hidden
         by_direction = [
-            np.zeros((co_occurrence.of_user.shape[1], 1, 0))
+            np.zeros((co_occurrence.of_user.shape[1], len(one.level_bias), 0))
             if side is None
             else couplings_by_direction(side.parameters.coupling, co_occurrence.of_user, threads)
             for side in sides
@@ -44,19 +60,21 @@ class FoldInPriors(NamedTuple):
         return cls(
             bias,
             count_adaptive_precision(priors, np.diff(ratings.by_user.start), n_hidden),
+            feature_unit(one.features, priors),
             co_occurrence.read_by_item,
-            [table[..., :n_hidden] for table in by_direction],
+            [np.ascontiguousarray(table[..., :n_hidden]) for table in by_direction],
         )
 
     def couplings(self, items: Array) -> list[CouplingPrior]:
         """The prior of each machine for somebody who rated these items."""
         own = fold_in_embedding(self.read_by_item, items)
         means = [np.tensordot(own, table, 1) for table in self.by_direction]
-        return [CouplingPrior(mean, self.precision) for mean in means]
+        return [CouplingPrior(mean, self.precision, self.unit) for mean in means]
 
 
 class CouplingPrior(NamedTuple):
-    """Normal in feature space."""
+    """Normal in the space of features that are `unit` times the machine's."""
 
     mean: Array  # (n, hidden units) in level space
     precision: float
+    unit: float

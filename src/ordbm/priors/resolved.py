@@ -51,6 +51,12 @@ def smoothing_of(features: Features, priors: Priors) -> Array:
     return smoothing
 
 
+def feature_unit(features: Features, priors: Priors) -> float:
+    """What the table F is multiplied by in that unit."""
+    smoothing = features.smoothing
+    return float(np.sqrt(len(smoothing) / np.trace(smoothing))) if priors.unit_smoothing else 1.0
+
+
 def couplings_by_direction(coupling: Array, co_occurrence: Array, threads: int = 1) -> Array:
     """What each trait says about couplings (C, n, d) of columns with these traits, (r, n, d)."""
     by_direction = cross_product(co_occurrence, _flat(coupling), threads)

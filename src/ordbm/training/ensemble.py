@@ -13,7 +13,7 @@ from ordbm.data.csr import CSRPair
 from ordbm.model.initialisation import member_seed
 from ordbm.model.learners import Learner
 from ordbm.model.machine import Machine
-from ordbm.priors.resolved import priors_of
+from ordbm.priors.resolved import ResolvedPriors, priors_of
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.threads import run_on_threads
 from ordbm.training.alternation import Trainer
@@ -33,11 +33,12 @@ class Ensemble:
         learner: Learner,
         seed: int = 0,
         threads: int = 1,
+        priors: ResolvedPriors | None = None,
     ) -> None:
         self.threads = threads
         self.n_alone = len(machines) - len(machines) % threads  # that learn on one thread each
         self.n_teams = gcd(threads, len(machines) - self.n_alone)  # of those left over
-        priors = priors_of(machines[0], ratings, learner.priors, threads)
+        priors = priors or priors_of(machines[0], ratings, learner.priors, threads)
         self.trainers = [
             Trainer(
                 machine,

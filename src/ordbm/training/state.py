@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ordbm.errors import CheckpointError
+from ordbm.model.neighbours import Links
+from ordbm.model.presence import Presence
+from ordbm.priors.resolved import ResolvedPriors
 from ordbm.runtime.arrays import Array
+
+
+class Preparation(NamedTuple):
+    """What the ratings tell before the first epoch, and no epoch changes."""
+
+    links: tuple[Links, Links]  # between items, of the user side; between users
+    presence: Presence | None
+    priors: ResolvedPriors
 
 
 class Saved(NamedTuple):
