@@ -13,7 +13,7 @@ from ordbm.model.neighbours import Links
 from ordbm.runtime.arrays import Array, Codes, Numbers
 
 
-class Group(NamedTuple):
+class AskedRow(NamedTuple):
     """The asked pairs of one row of one side: its hidden input and their couplings."""
 
     pairs: Codes  # which of the asked pairs
@@ -29,7 +29,7 @@ class Question(NamedTuple):
     """
 
     potential: Numbers  # (Q, S) what does not depend on other asked pairs
-    groups: list[Group]
+    groups: list[AskedRow]
     linked: list[tuple[int, int, Numbers]]  # (q, q', (S, S)) between asked pairs
 
 
@@ -37,7 +37,7 @@ def question_of(conditioned: ConditionedMachine, users: Codes, items: Codes) -> 
     """The potentials of asked pairs, given the ratings that are not asked for."""
     machine = conditioned.machine
     potential = np.tile(machine.level_bias.astype(np.float64), (len(users), 1))
-    groups: list[Group] = []
+    groups: list[AskedRow] = []
     linked: list[tuple[int, int, Numbers]] = []
     pair = machine.features.pair
     for side, ratings, inputs, rows, columns in (
@@ -69,7 +69,7 @@ def _side_potential(side: Side, ratings: CSR, rows: Codes, columns: Codes, pair:
     return potential
 
 
-def _groups(side: Side, ratings: CSR, inputs: Array, rows: Codes, columns: Codes) -> list[Group]:
+def _groups(side: Side, ratings: CSR, inputs: Array, rows: Codes, columns: Codes) -> list[AskedRow]:
     d = side.n_hidden
     groups = []
     for row in np.unique(rows).tolist():
@@ -83,7 +83,7 @@ def _groups(side: Side, ratings: CSR, inputs: Array, rows: Codes, columns: Codes
             position = _position(ratings, row, column)
             if position >= 0:
                 own -= _amount(ratings, position) * by_level[ratings.level[position]]
-        groups.append(Group(pairs, own, coupling))
+        groups.append(AskedRow(pairs, own, coupling))
     return groups
 
 
