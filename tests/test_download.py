@@ -7,9 +7,9 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from ordbm.datasets.download import DOWNLOADS, DownloadError, get_dataset
 
 from ordbm.datasets import download
+from ordbm.datasets.download import DOWNLOADS, DownloadError, get_dataset
 from ordbm.errors import OrdbmError, SettingsError
 
 NAME = "ml-100k"

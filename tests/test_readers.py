@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from ordbm.datasets.delimited import columns, records
-from ordbm.datasets.netflix import netflix_columns, netflix_records
 from pyarrow import parquet
 
 from ordbm import Ratings, RatingScale, read_ratings, write_ratings
 from ordbm.data.ids import IdMap
 from ordbm.datasets import matched_ids, read_pairs, read_titles, sources
+from ordbm.datasets.delimited import columns, records
+from ordbm.datasets.netflix import netflix_columns, netflix_records
 from ordbm.errors import RatingsError, SettingsError
 
 PLAIN = "user,item,rating\n1,10,5\n2,20,3\n1,20,4\n"

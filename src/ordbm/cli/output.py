@@ -19,10 +19,10 @@ from rich.text import Text
 
 import ordbm
 from ordbm.runtime import atomic_files as files
+from ordbm.runtime.compiling import COMPILING
 
 if TYPE_CHECKING:
-    from ordbm.runtime.compiling import COMPILING
-from ordbm.runtime.progress import Progress
+    from ordbm.runtime.progress import Progress
     from ordbm.training.loop import EpochRecord
 
 WIDTH_IN_FILES = 160  # a table in a pipe or file has no terminal to fit into

@@ -42,9 +42,7 @@ def _folders(root: Path, own: Path) -> set[Path]:
             continue
         tops = [root] if not controllers else [root / controllers, root / "cpu"]
         parts = [part for part in path.split("/") if part and part != ".."]
-        folders |= {
-            top.joinpath(*parts[:depth]) for top in tops for depth in range(len(parts) + 1)
-        }
+        folders |= {top.joinpath(*parts[:depth]) for top in tops for depth in range(len(parts) + 1)}
     return folders
 
 
