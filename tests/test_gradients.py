@@ -75,8 +75,8 @@ def after_pass(case, number, learner, other_scores=None):
 def moves(case, number, learner, other_scores=None):
     """What one pass of a PLAIN learner added to each block, as K g; and its objective."""
     machine, objective, training = after_pass(case, number, learner, other_scores)
-    assert len(training.plan.first_row) == 2  # one block
-    n_rows = len(training.plan.row)
+    (block,) = training.blocks
+    n_rows = len(block.row)
     before, after = case.machine.sides[number], machine.sides[number]
     d = before.n_hidden
     assert not after.parameters.coupling[:, :, d:].any()
@@ -373,7 +373,7 @@ def test_blocks_add_up_to_the_whole(kind, block_rows):
         settings = {**PLAIN, **by_count, "block_rows": rows, "per_row": 0.0, "rate": 1e-6}
         learner = PseudoLikelihood(**settings)
         moved, objective, training = after_pass(case, 0, learner)
-        assert (len(training.plan.first_row) > 3) == (rows == block_rows)
+        assert (len(training.blocks) > 2) == (rows == block_rows)
         after, before = moved.user_side.parameters, machine.user_side.parameters
         blocks_moved = [1e6 * (a - b).ravel() for a, b in zip(after, before, strict=True)]
         blocks_moved.append(1e6 * (moved.level_bias - machine.level_bias))

@@ -14,7 +14,6 @@ import referee
 from cli_runs import HANGS
 from ordbm.inference.conditioned import ConditionedMachine, softmax
 from ordbm.kernels import stages, vector
-from ordbm.kernels.barrier import meet, new_barrier
 from ordbm.kernels.hidden import softplus
 from ordbm.kernels.numerics import (
     VECTOR_MATH,
@@ -25,12 +24,12 @@ from ordbm.kernels.numerics import (
     stream,
     uniform,
 )
-from ordbm.kernels.passes import share_begin
 from ordbm.kernels.structures import LANES, LEVELS, padded
 from ordbm.model.learners import PseudoLikelihood
 from ordbm.runtime.threads import run_on_threads, share
 from ordbm.training.alternation import Trainer
-from ordbm.training.blocks import CHUNK_ENTRIES, MOST_CHUNKS, plan_blocks
+from ordbm.training.blocks import CHUNK_ENTRIES, MOST_CHUNKS, cut_blocks
+from ordbm.training.blocks import parts as parts_of
 
 # Exponentials and logarithms
 
@@ -227,30 +226,6 @@ def test_random_numbers():
 # Threads
 
 
-@njit(nogil=True)
-def rounds(thread, threads, barrier, board, n_rounds):
-    """How often a thread found another out of step."""
-    wrong = 0
-    for number in range(n_rounds):
-        board[thread] = number
-        meet(barrier, threads)
-        for other in range(threads):
-            wrong += board[other] != number
-        meet(barrier, threads)
-    return wrong
-
-
-def test_barrier_keeps_three_threads_in_step():
-    barrier, board, wrong = new_barrier(), np.zeros(3, np.int64), np.full(3, -1)
-    rounds(0, 1, barrier, board, 1)  # compiled before the threads start
-
-    def work(thread):
-        wrong[thread] = rounds(thread, 3, barrier, board, 3000)
-
-    run_on_threads(3, work)
-    np.testing.assert_array_equal(wrong, 0)
-
-
 def test_errors_in_threads_are_raised_after_all_have_ended():
     ended = []
 
@@ -309,11 +284,6 @@ def test_ctrl_c_that_is_no_error_stops_nothing():
     assert not stopped
 
 
-@njit
-def cuts(starts, total, part, parts):
-    return share_begin(starts, total, part, parts)
-
-
 @pytest.mark.parametrize("total", [0, 1, 2, 7, 100])
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 def test_shares_cover_the_work_once(total, threads):
@@ -321,16 +291,14 @@ def test_shares_cover_the_work_once(total, threads):
     assert parts[0][0] == 0
     assert parts[-1][1] == total
     assert all(one[1] == two[0] for one, two in pairwise(parts))
-    # The kernels' shares: entries by the ratings that come before them.
+    # Shares of a block: whole rows or columns, by the ratings that come before them.
     sizes = np.random.default_rng(total).integers(1, 9, total)
-    starts = (np.cumsum(sizes) - sizes).astype(np.int32)
-    cut = [cuts(starts, sizes.sum(), t, threads) for t in range(threads + 1)]
-    assert cut[0] == 0
-    assert cut[-1] == total
-    assert cut == sorted(cut)
+    cut = parts_of(np.concatenate([[0], np.cumsum(sizes)]), threads)
+    assert (cut[0], cut[-1]) == (0, total)
+    assert np.all(np.diff(cut) >= 0)
 
 
-# Plans
+# Blocks
 
 
 @pytest.mark.parametrize(
@@ -344,48 +312,48 @@ def test_shares_cover_the_work_once(total, threads):
     ],
     ids=str,
 )
-def test_plans_hold_every_rating_once_by_column(size):
+def test_blocks_hold_every_rating_once_by_column(size):
     rng = np.random.default_rng(2)
     machine = referee.random_machine(rng, "ordinal", "user")
     table = referee.random_table(rng, gaussian=False, n_users=120, n_items=50, rated=0.6)
     table[[3, 77]] = np.nan
     table[:, 9] = np.nan
     rows, across = referee.orientations(table, machine)
-    plan = plan_blocks(rows, across, 4, **size)
+    blocks = cut_blocks(rows, across, 4, **size)
     has_ratings = np.flatnonzero(np.diff(rows.start))
-    np.testing.assert_array_equal(np.sort(plan.row), has_ratings)
-    np.testing.assert_array_equal(np.sort(plan.entry_position), np.arange(len(rows.column)))
-    assert plan.first_row[-1] == len(plan.row)
-    assert plan.first_entry[-1] == len(rows.column)
-    for block in range(len(plan.first_row) - 1):
-        check_block(plan, block, rows, size)
+    in_blocks = np.sort(np.concatenate([block.row for block in blocks]))
+    np.testing.assert_array_equal(in_blocks, has_ratings)
+    positions = np.sort(np.concatenate([block.entries.position for block in blocks]))
+    np.testing.assert_array_equal(positions, np.arange(len(rows.column)))
+    for number, block in enumerate(blocks):
+        check_block(block, rows, size, is_last=number == len(blocks) - 1)
 
 
-def check_block(plan, block, rows, size):
-    of_block = slice(plan.first_row[block], plan.first_row[block + 1])
-    block_row, row_slot = plan.row[of_block], plan.row_slot[of_block]
-    length = np.diff(rows.start)[block_row]
-    assert len(block_row) <= size.get("block_rows", 10**9)
-    assert length[:-1].sum() < size.get("block_ratings", 10**9)
-    np.testing.assert_array_equal(row_slot, np.cumsum(length) - length)
+def check_block(block, rows, size, *, is_last):
+    length = np.diff(rows.start)[block.row]
+    most_rows, most_ratings = size.get("block_rows", 10**9), size.get("block_ratings", 10**9)
+    assert len(block.row) <= most_rows
+    assert length[:-1].sum() < most_ratings
+    assert is_last or len(block.row) == most_rows or length.sum() >= most_ratings
+    np.testing.assert_array_equal(np.diff(block.row_slot), length)
+    np.testing.assert_array_equal(block.row_slot[:-1] + block.row_shift, rows.start[block.row])
 
-    entries = slice(plan.first_entry[block], plan.first_entry[block + 1])
-    position, entry_row = plan.entry_position[entries], plan.entry_row[entries]
-    assert len(position) == length.sum()
-    np.testing.assert_array_equal(rows.row[position], block_row[entry_row])
-    of_columns = slice(plan.first_column[block], plan.first_column[block + 1])
-    column = plan.column[of_columns]
-    assert np.all(np.diff(column) > 0)
-    width = np.diff([*plan.column_entry[of_columns], len(position)])
+    entries = block.entries
+    assert len(entries.position) == length.sum()
+    np.testing.assert_array_equal(rows.row[entries.position], block.row[entries.row])
+    np.testing.assert_array_equal(rows.level[entries.position], entries.level)
+    np.testing.assert_array_equal(rows.in_transpose[entries.position], entries.in_transpose)
+    assert np.all(np.diff(entries.column) > 0)
+    width = np.diff(entries.column_entry)
     assert np.all(width > 0)
-    np.testing.assert_array_equal(rows.column[position], np.repeat(column, width))
+    np.testing.assert_array_equal(rows.column[entries.position], np.repeat(entries.column, width))
 
-    chunk = plan.chunk_column[plan.first_chunk[block] : plan.first_chunk[block + 1]]
-    assert 1 <= len(chunk) <= MOST_CHUNKS
-    assert chunk[0] == 0
-    assert np.all(np.diff([*chunk, len(column)]) > 0)
-    if len(position) > 2 * CHUNK_ENTRIES:
-        assert len(chunk) > 1
+    chunk = block.chunk_column
+    assert 1 <= len(chunk) - 1 <= MOST_CHUNKS
+    assert (chunk[0], chunk[-1]) == (0, len(entries.column))
+    assert np.all(np.diff(chunk) > 0)
+    if length.sum() > 2 * CHUNK_ENTRIES:
+        assert len(chunk) > 2
 
 
 # Large numbers in learning

@@ -31,9 +31,10 @@ def simulated(machine, n_users, seed):
         referee.copied(machine), referee.orientations(start, machine), learner, seed
     ).sides[0]
     training.learn(0, machine.level_bias.copy(), np.zeros(0), training.scores)
-    drawn = training.room.sample.value if gaussian else training.room.sample.level
+    drawn = training.workspace.sample.value if gaussian else training.workspace.sample.level
     table = np.full_like(start, np.nan)
-    for row, slot in zip(training.plan.row, training.plan.row_slot, strict=True):
+    (block,) = training.blocks
+    for row, slot in zip(block.row, block.row_slot[:-1], strict=True):
         seen = np.flatnonzero(~np.isnan(start[row]))
         table[row, seen] = drawn[slot : slot + len(seen)]
     return table.astype(np.float32).astype(float)

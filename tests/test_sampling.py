@@ -1,7 +1,7 @@
 """The Gibbs sampler's long-run distribution is the machine's, and long chains give its gradient.
 
 Many users with the same ratings are one pass of contrastive divergence with as many independent
-chains; what the pass drew is read from its scratch. Every test here is statistical with a fixed
+chains; what the pass drew is read from its workspace. Every test here is statistical with a fixed
 seed, so it either always passes or always fails; over seeds, each would raise a false alarm with a
 probability below 1e-6 (chi-square tests: p < 1e-6; z-tests: |z| < 6 for at most 100 numbers). The
 chains take STEPS steps; the machines are weak enough that what they remember of their start is far
@@ -41,10 +41,10 @@ def sampled(machine, rows, other=None):
     training = trainer.sides[0]
     scores = training.scores[:0] if other is None else other[ratings.by_item.row]
     training.learn(0, moved.level_bias, trainer.level_velocity, scores)
-    plan, sample = training.plan, training.room.sample
+    (block,), sample = training.blocks, training.workspace.sample
     drawn = sample.value if machine.features.is_gaussian else sample.level
     found = np.full(table.shape, np.nan)
-    for row, slot in zip(plan.row, plan.row_slot, strict=True):
+    for row, slot in zip(block.row, block.row_slot[:-1], strict=True):
         seen = np.flatnonzero(~np.isnan(table[row]))
         found[row, seen] = drawn[slot : slot + len(seen)]
     return moved, found

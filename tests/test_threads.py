@@ -78,11 +78,11 @@ def test_all_threads_are_no_more_than_the_quota(monkeypatch, quota, cores, expec
 class Recorded:
     """A machine being learnt that notes how many threads it has."""
 
-    def __init__(self, machine, ratings, learner, seed, threads, **_):
-        self.threads = threads
+    def __init__(self, *settings, **_):
+        self.threads = settings[-1]
         self.epochs = 0
 
-    def epoch(self, number, tell=None):
+    def epoch(self, *_):
         self.epochs += 1
         return 0.0
 
@@ -114,7 +114,8 @@ def test_members_share_all_threads_out(monkeypatch, n_threads, members, each):
     assert np.isfinite(ensemble.epoch(0))
     assert [trainer.epochs for trainer in ensemble.trainers] == [1] * members
     # Whatever runs at once has all threads, and no more.
-    runs = [1] * (members >= n_threads) + [n for n in each[members - members % n_threads :]][:1]
-    assert [n * of_each for n, of_each in zip(at_once, runs, strict=True)] == [n_threads] * len(
-        runs
+    left_over = each[members - members % n_threads :]
+    of_each = [1] * (members >= n_threads) + left_over[:1]
+    assert [n * size for n, size in zip(at_once, of_each, strict=True)] == [n_threads] * len(
+        of_each
     )

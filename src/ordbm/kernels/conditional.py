@@ -1,9 +1,9 @@
 """P(r_i | all other ratings) of the ratings in a chunk of columns, and their gradient.
 
-Both functions add, for every entry of the chunk's columns, the gradient of the column's coupling
-and bias, and to `context` (rows, d) what the rating asks of its row's hidden units; they return the
-chunk's log pseudo-likelihood. If `own_scores` has rows, the side's own scores are kept there for
-the other side; `other_scores` are that side's, by its positions.
+Both functions sum, over the entries of the block's columns first_place..last_place, the gradient of
+the column's coupling and bias, and in `context` (rows, d) what the ratings ask of their rows'
+hidden units; they return the chunk's log pseudo-likelihood. If `own_scores` has rows, the side's
+own scores are kept there for the other side; `other_scores` are that side's, by its positions.
 
 The hidden units are summed out by ratios. With p = P(h_k = 1 | r) of the row, level s instead of
 the observed level r multiplies the row's weight by
@@ -19,7 +19,7 @@ import math
 from numba import njit
 
 from ordbm.kernels.numerics import sigmoid
-from ordbm.kernels.options import INNER
+from ordbm.kernels.options import INNER, KERNEL
 from ordbm.kernels.stages import (
     add_levels,
     add_to_levels,
@@ -47,24 +47,25 @@ def log_ratio(on, off, level, own):
     return total
 
 
-@njit(**INNER, inline="always")
+@njit(**KERNEL)
 def level_conditionals(
-    columns, column_entry, first_place, last_place, entries, side, row_shift, hidden, link_work,
-    scores_here, level_bias, coupling_gradient, bias_gradient, context, tile,
+    first_place, last_place, entries, side, row_shift, hidden, link_work, own_scores, other_scores,
+    level_bias, gradients, context, tile,
 ):  # fmt: skip
     """log P(s) = b[s] + beta[i, s] + J(s) + other(s) + sum_k log(ratio to level r) - log Z (A.1).
 
     Discrete ratings, exactly, of the columns from first_place to last_place of the block's.
     """
-    own_scores, other_scores = scores_here
     n = level_bias.size
     one = level_bias.dtype.type(1)
-    begin = column_entry[first_place]
-    end = column_entry[last_place] if last_place < columns.size else entries.row.size
+    columns = entries.column
+    begin = entries.column_entry[first_place]
+    end = entries.column_entry[last_place]
+    for row in range(context.shape[0]):
+        fill(context[row], one * 0)
     bias = tile.level_bias
-    bias[:] = _NOWHERE
-    for s in range(n):
-        bias[s] = level_bias[s]
+    for s in range(bias.size):
+        bias[s] = level_bias[s] if s < n else _NOWHERE
     objective = 0.0
     place = first_place - 1
     next_begin = begin
@@ -88,9 +89,10 @@ def level_conditionals(
         while t < count:
             if tile_begin + t == next_begin:
                 place += 1
-                next_begin = column_entry[place + 1] if place + 1 < columns.size else end
-                fill(coupling_gradient[place], one * 0)
-                bias_gradient[place] = 0
+                next_begin = entries.column_entry[place + 1]
+                fill(gradients.coupling[place], one * 0)
+                for s in range(n):
+                    gradients.bias[place, s, 0] = 0
                 fill_level_exp(side.coupling[columns[place]], tile.up, tile.down)
             stop = min(count, next_begin - tile_begin)
             level_terms(
@@ -121,38 +123,36 @@ def level_conditionals(
             add_levels(in_transpose, other_scores, scores)
         gap, total = level_residual(scores, bias, level)
         objective += gap - math.log(total)
-        add_to_levels(scores, tile_place, bias_gradient)
+        add_to_levels(scores, tile_place, gradients.bias)
         spread_residual(
-            scores, mean, row, level, tile_place, hidden.on, coupling_gradient, context,
-        )  # fmt: skip
+            scores, mean, row, level, tile_place, hidden.on, gradients.coupling, context
+        )
         if link_work.score.size:
             store_levels(scores, tile_slot, link_work.residual)
     return objective
 
 
-@njit(**INNER)
+@njit(**KERNEL)
 def gaussian_conditionals(
-    columns, column_entry, first_place, last_place, entries, value, side, row_shift, hidden,
-    link_work, scores_here, level_bias, coupling_gradient, bias_gradient, context, work, leave_out,
+    first_place, last_place, entries, value, side, row_shift, hidden, link_work, own_scores,
+    other_scores, level_bias, gradients, context, p, leave_out,
 ):  # fmt: skip
     """log N(r; mu, 1), mu_i = beta_i + J + sum_k p_k gamma_ik + other (A.2).
 
     Gaussian ratings with mean-field hidden units: p_k = P(h_k | r) as in the paper, or, with
     `leave_out`, P(h_k | r without r_i), so that a rating does not help to predict itself.
     """
-    own_scores, other_scores = scores_here
     d = side.hidden_bias.size
     one = level_bias.dtype.type(1)
-    p = work.sum
+    context[:] = 0
     objective = 0.0
     for place in range(first_place, last_place):
-        column = columns[place]
+        column = entries.column[place]
         weights = side.coupling[column, 0]
-        gradient = coupling_gradient[place, 0]
+        gradient = gradients.coupling[place, 0]
         gradient[:] = 0
-        bias_gradient[place] = 0
-        end = column_entry[place + 1] if place + 1 < columns.size else entries.row.size
-        for q in range(column_entry[place], end):
+        gradients.bias[place, 0, 0] = 0
+        for q in range(entries.column_entry[place], entries.column_entry[place + 1]):
             position = entries.position[q]
             r = entries.row[q]
             rating = value[position]
@@ -171,7 +171,7 @@ def gaussian_conditionals(
                 mean += other_scores[entries.in_transpose[q], 0]
             error = rating - level_bias[0] - mean
             objective -= 0.5 * error * error + _HALF_LOG_2PI
-            bias_gradient[place, 0, 0] += error
+            gradients.bias[place, 0, 0] += error
             for k in range(d):
                 asked = error * weights[k] * p[k] * (one - p[k])
                 context[r, k] += asked

@@ -162,7 +162,7 @@ def scan_directly(side, first, last, sums, touched, rule, best):
                 sums[j, field] = 0
 
 
-@njit(**EXACT_INNER, inline="always")
+@njit(inline="always")
 def add_words(side, first, last, table, words):
     """Add the co-ratings of ratings first..last of a column to the words (C,) of its partners."""
     start, column, score, place, rater = side.start, side.column, side.score, side.place, side.rater
@@ -173,7 +173,7 @@ def add_words(side, first, last, table, words):
             words[np.uint32(column[other])] += table[x, score[other]]
 
 
-@njit(**EXACT_INNER, inline="always")
+@njit(inline="always")
 def empty_words(first, words, packing, sums):
     """Add the fields of the words (C,) from `first` on to sums (C, 6), centred; words are zero."""
     middle, lift, shift, mask = packing.middle, packing.lift, packing.shift, packing.mask

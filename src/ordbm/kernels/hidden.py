@@ -6,8 +6,10 @@ from ordbm.kernels.numerics import fast_exp, fast_log, sigmoid
 from ordbm.kernels.options import INNER, KERNEL
 from ordbm.kernels.vector import add_level_rows
 
+_SURE = 60.0  # the largest |x_k| that makes a difference in float32
 
-@njit(**INNER, inline="always")
+
+@njit(inline="always")
 def row_input(first, last, column, level, value, hidden_bias, coupling, total, out):
     """x_k = alpha_k + sum_j v_j W[j, r_j, k] of one row (section 2), summed in float64 `total`."""
     d = out.size
@@ -32,6 +34,28 @@ def rows_input(first_row, last_row, rows, hidden_bias, coupling, total, out):
             rows.start[row], rows.start[row + 1], rows.column, rows.level, rows.value,
             hidden_bias, coupling, total, out[row],
         )  # fmt: skip
+
+
+@njit(**KERNEL)
+def fill_hidden(first, last, row, rows, side, n_hidden, total, hidden):
+    """P(h_k = 1 | r) of the block's rows first..last; units that fill a vector are never on."""
+    steepest = side.hidden_bias.dtype.type(_SURE if side.hidden_bias.itemsize == 4 else 10 * _SURE)
+    for r in range(first, last):
+        x = hidden.input[r]
+        row_input(
+            rows.start[row[r]], rows.start[row[r] + 1], rows.column, rows.level, rows.value,
+            side.hidden_bias, side.coupling, total, x,
+        )  # fmt: skip
+        on = hidden.on[r]
+        off = hidden.off[r]
+        for k in range(x.size):
+            # Beyond this a unit is as good as fixed, and what it asks would be denormal, so slow.
+            z = min(max(x[k], -steepest), steepest)
+            on[k] = sigmoid(z)
+            off[k] = sigmoid(-z)
+        for k in range(n_hidden, x.size):
+            on[k] = 0
+            off[k] = 1
 
 
 @njit(**INNER)

@@ -6,17 +6,17 @@ outside first..last, the row's own positions, so the table never needs clearing.
 
 from numba import njit
 
-from ordbm.kernels.options import INNER, KERNEL
+from ordbm.kernels.options import KERNEL
 
 
-@njit(**INNER, inline="always")
+@njit(inline="always")
 def mark_row(first, last, column, where):
     """Enter a row's ratings into the table `where`, (C,)."""
     for position in range(first, last):
         where[column[position]] = position
 
 
-@njit(**INNER)
+@njit(inline="always")
 def find_linked(begin, end, neighbour, where, first, last, found):
     """The places begin..end whose neighbour the row has rated, into `found`; how many.
 
@@ -30,7 +30,7 @@ def find_linked(begin, end, neighbour, where, first, last, found):
     return count
 
 
-@njit(**INNER)
+@njit(inline="always")
 def add_link_scores(
     column, where, first, last, shift, level, value, links, weight, pair, found, pull, out
 ):
@@ -55,7 +55,7 @@ def add_link_scores(
                 out[s] += pair[b, s, other] * pull[b, other]
 
 
-@njit(**INNER, inline="always")
+@njit(inline="always")
 def first_upper(column, links):
     """Where the neighbours above `column` begin: an edge is visited from its lower end only."""
     low = links.start[column]
@@ -69,60 +69,97 @@ def first_upper(column, links):
     return low
 
 
-@njit(**INNER, inline="always")
-def fill_link_residual(first, last, residual, pair, out):
-    """out[slot, b, l] = sum_s D(s) f_b(s, l): the residual as level l feels it."""
-    for slot in range(first, last):
-        for b in range(pair.shape[0]):
-            for level in range(pair.shape[2]):
-                total = residual.dtype.type(0)
-                for s in range(pair.shape[1]):
-                    total += residual[slot, s] * pair[b, s, level]
-                out[slot, b, level] = total
+@njit(**KERNEL)
+def fill_link_scores(first, last, row, row_shift, rows, links, weight, pair, work, out):
+    """J(s) of every rating of the block's rows first..last, into out (slots, n)."""
+    for r in range(first, last):
+        begin = rows.start[row[r]]
+        end = rows.start[row[r] + 1]
+        mark_row(begin, end, rows.column, work.where)
+        for position in range(begin, end):
+            score = out[position - row_shift[r]]
+            for s in range(score.size):
+                score[s] = 0
+            add_link_scores(
+                rows.column[position], work.where, begin, end, 0, rows.level, rows.value, links,
+                weight, pair, work.found, work.pull, score,
+            )  # fmt: skip
 
 
-@njit(**INNER)
-def add_link_gradient(first, last, shift, rows, links, pair, link_work, sample, work, gradient):
-    """Add one row's part of the gradient of every edge between two of its ratings, (E, B).
+@njit(**KERNEL)
+def sum_link_residuals(first, last, row, row_shift, rows, links, pair, link_work, work, gradient):
+    """gradient[e, b] = sum over rows of sum_s D_i(s) f_b(s, r_j) + D_j(s) f_b(s, r_i).
 
-    Pseudo-likelihood: sum_s D_i(s) f_b(s, r_j) + D_j(s) f_b(s, r_i), D being the residuals.
-    Contrastive divergence: f_b(r_i, r_j) - f_b(r'_i, r'_j), r' being the sample.
+    Pseudo-likelihood: D are the residuals, e is the edge between i and j, both rated by a row of
+    the block's rows first..last. `felt`[slot, b, l] = sum_s D(s) f_b(s, l).
     """
-    where = work.where
-    found = work.found
-    mark_row(first, last, rows.column, where)
-    felt = link_work.felt
-    if sample is None:
-        fill_link_residual(first - shift, last - shift, link_work.residual, pair, felt)
+    where, found, felt, residual = work.where, work.found, link_work.felt, link_work.residual
     one = gradient.dtype.type(1)
-    gaussian = rows.value.size > 0
-    for position in range(first, last):
-        column = rows.column[position]
-        slot = position - shift
-        level = rows.level[position]
-        value = rows.value[position] if gaussian else one
-        count = find_linked(
-            first_upper(column, links), links.start[column + 1], links.neighbour, where, first,
-            last, found,
-        )  # fmt: skip
-        for hit in range(count):
-            place = found[hit]
-            e = links.edge[place]
-            other_position = where[links.neighbour[place]]
-            other = other_position - shift
-            other_level = rows.level[other_position]
-            other_value = rows.value[other_position] if gaussian else one
+    for e in range(gradient.shape[0]):
+        for b in range(gradient.shape[1]):
+            gradient[e, b] = 0
+    for r in range(first, last):
+        begin = rows.start[row[r]]
+        end = rows.start[row[r] + 1]
+        shift = row_shift[r]
+        mark_row(begin, end, rows.column, where)
+        for slot in range(begin - shift, end - shift):
             for b in range(pair.shape[0]):
-                if sample is None:
-                    gradient[e, b] += (
-                        felt[slot, b, other_level] * other_value + felt[other, b, level] * value
+                for level in range(pair.shape[2]):
+                    total = one * 0
+                    for s in range(pair.shape[1]):
+                        total += residual[slot, s] * pair[b, s, level]
+                    felt[slot, b, level] = total
+        for position in range(begin, end):
+            column = rows.column[position]
+            level = rows.level[position]
+            value = rows.value[position] if rows.value.size else one
+            count = find_linked(
+                first_upper(column, links), links.start[column + 1], links.neighbour, where, begin,
+                end, found,
+            )  # fmt: skip
+            for hit in range(count):
+                other = where[links.neighbour[found[hit]]]
+                other_value = rows.value[other] if rows.value.size else one
+                for b in range(pair.shape[0]):
+                    gradient[links.edge[found[hit]], b] += (
+                        felt[position - shift, b, rows.level[other]] * other_value
+                        + felt[other - shift, b, level] * value
                     )
-                else:
-                    now = sample.value[slot] if gaussian else one
-                    other_now = sample.value[other] if gaussian else one
-                    sampled = pair[b, sample.level[slot], sample.level[other]]
-                    data = pair[b, level, other_level] * value * other_value
-                    gradient[e, b] += data - sampled * now * other_now
+
+
+@njit(**KERNEL)
+def sum_link_contrasts(first, last, row, row_shift, rows, links, pair, sample, work, gradient):
+    """gradient[e, b] = sum over rows of f_b(r_i, r_j) - f_b(r'_i, r'_j), r' being the sample.
+
+    Contrastive divergence; e and rows as in `sum_link_residuals`.
+    """
+    where, found = work.where, work.found
+    one = gradient.dtype.type(1)
+    gradient[:] = 0
+    for r in range(first, last):
+        begin = rows.start[row[r]]
+        end = rows.start[row[r] + 1]
+        mark_row(begin, end, rows.column, where)
+        for position in range(begin, end):
+            column = rows.column[position]
+            slot = position - row_shift[r]
+            count = find_linked(
+                first_upper(column, links), links.start[column + 1], links.neighbour, where, begin,
+                end, found,
+            )  # fmt: skip
+            for hit in range(count):
+                other = where[links.neighbour[found[hit]]]
+                other_slot = other - row_shift[r]
+                both = sampled = one
+                if rows.value.size:
+                    both = rows.value[position] * rows.value[other]
+                    sampled = sample.value[slot] * sample.value[other_slot]
+                for b in range(pair.shape[0]):
+                    gradient[links.edge[found[hit]], b] += (
+                        pair[b, rows.level[position], rows.level[other]] * both
+                        - pair[b, sample.level[slot], sample.level[other_slot]] * sampled
+                    )
 
 
 @njit(**KERNEL)

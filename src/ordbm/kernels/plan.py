@@ -7,14 +7,14 @@ from ordbm.kernels.options import KERNEL
 
 @njit(**KERNEL)
 def walk_columns(
-    block_of_row, place_of_row, start, row, position, entry, place, last, entry_row,
-    entry_position, columns, column_entry, first_entry,
+    block_of_row, place_of_row, start, row, position, first_entry, entry, place, last, entry_row,
+    entry_position, columns, column_entry,
 ):  # fmt: skip
     """Enter each rating, column by column, into its row's block; count the columns of each block.
 
-    `start`, `row`, `position` are the ratings by column. `entry` (blocks,) is where the next rating
-    of a block goes, `place` (blocks,) where its next column goes, and `last` (blocks,) its column
-    so far, -1 at first. Into empty `columns` nothing is written but these: they are only counted.
+    `start`, `row`, `position` are the ratings by column. A block's ratings begin at `first_entry`;
+    `entry` (blocks,) is where its next rating goes, `place` where its next column goes, and `last`
+    its column so far, -1 at first. With empty `columns`, columns are only counted, in `place`.
     """
     for c in range(start.size - 1):
         for q in range(start[c], start[c + 1]):

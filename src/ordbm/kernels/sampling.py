@@ -5,9 +5,9 @@ import math
 from numba import njit
 
 from ordbm.kernels.hidden import add_mean_scores, hidden_mean
-from ordbm.kernels.links import add_link_scores
-from ordbm.kernels.numerics import normal, uniform
-from ordbm.kernels.options import INNER
+from ordbm.kernels.links import add_link_scores, mark_row
+from ordbm.kernels.numerics import normal, stream, uniform
+from ordbm.kernels.options import INNER, KERNEL
 
 
 @njit(**INNER)
@@ -120,3 +120,29 @@ def gibbs_row(
             work[k] = total[k]
         hidden_mean(work, mean)
     return state, objective
+
+
+@njit(**KERNEL)
+def sample_rows(
+    first, last, row, row_slot, chain, rows, side, n_hidden, links, tables, level_bias,
+    other_scores, on, sample_on, sample, work, objective,
+):  # fmt: skip
+    """A Gibbs chain from the observed ratings, for each of the block's rows first..last.
+
+    `chain` is (steps, seed, epoch). Into `sample` and `sample_on` (rows, d), P(h | sample); `on` is
+    P(h | observed). `objective` (rows of the side,) receives log P(observed | the first h).
+    """
+    steps, seed, epoch = chain
+    for r in range(first, last):
+        begin = rows.start[row[r]]
+        end = rows.start[row[r] + 1]
+        if links.neighbour.size:
+            mark_row(begin, end, rows.column, work.where)
+        slot = row_slot[r]
+        _, objective[row[r]] = gibbs_row(
+            stream(seed, epoch, row[r]), steps, on[r], begin, end, work.where, rows, side, links,
+            tables, level_bias, other_scores, sample.level[slot : slot + end - begin],
+            sample.value[slot : slot + (end - begin if rows.value.size else 0)], sample_on[r], work,
+        )  # fmt: skip
+        for k in range(n_hidden, on.shape[1]):
+            sample_on[r, k] = 0

@@ -6,18 +6,18 @@ the number of threads.
 
 from numba import njit
 
-from ordbm.kernels.options import INNER
-from ordbm.kernels.vector import add_context_rows, add_scaled
+from ordbm.kernels.options import KERNEL
+from ordbm.kernels.vector import add_context_rows, add_scaled, move_coupling
 
 
-@njit(**INNER, inline="always")
+@njit(inline="always")
 def step_size(step, precision, curvature, count, block_rows):
     """rate / (precision + curvature c + per_row R)."""
     scale = precision + curvature * count + step.per_row * block_rows
     return step.rate / scale if scale > 0 else step.rate * 0
 
 
-@njit(**INNER)
+@njit(inline="always")
 def move_bias(w, v, gradient, mean, smoothing, pull, momentum, rate):
     """v = momentum v + K g - pull (w - mean);  w += rate v, for the (n,) bias of one column."""
     for s in range(w.size):
@@ -28,40 +28,112 @@ def move_bias(w, v, gradient, mean, smoothing, pull, momentum, rate):
         w[s] += rate * v[s]
 
 
-@njit(**INNER, inline="always")
-def add_context(entries, value, context, coupling):
-    """d W[r_u] += v_u context_u for each of a column's entries: the rating as context of others."""
-    if value.size:
-        for q in range(entries.row.size):
-            add_scaled(value[entries.position[q]], context[entries.row[q]], coupling[0])
-    else:
-        add_context_rows(entries.row, entries.level, context, coupling)
-
-
-@njit(**INNER)
-def contrastive_gradient(entries, value, row_shift, on, sample_on, sample, coupling, bias):
+@njit(**KERNEL)
+def fill_contrast(first, last, entries, value, row_shift, on, sample_on, sample, gradients):
     """d W[s, k] = sum_u v_u [s = r_u] P(h_k | r_u) - v'_u [s = r'_u] P(h_k | r'_u) (section 2.2).
 
-    Sum over a column's entries of data minus sample; `on` and `sample_on` (rows, d) are P(h | ..).
+    Data minus sample, for columns first..last; `on` and `sample_on` (rows, d) are P(h | ..).
     """
-    coupling[:] = 0
-    bias[:] = 0
-    one = coupling.dtype.type(1)
-    for q in range(entries.row.size):
-        position = entries.position[q]
-        r = entries.row[q]
-        slot = position - row_shift[r]
-        given = value[position] if value.size else one
-        sampled = sample.value[slot] if value.size else one
-        level = entries.level[q]
-        sampled_level = sample.level[slot]
-        bias[level, 0] += given
-        bias[sampled_level, 0] -= sampled
-        add_scaled(given, on[r], coupling[level])
-        add_scaled(-sampled, sample_on[r], coupling[sampled_level])
+    one = on.dtype.type(1)
+    for place in range(first, last):
+        coupling = gradients.coupling[place]
+        bias = gradients.bias[place]
+        coupling[:] = 0
+        bias[:] = 0
+        for q in range(entries.column_entry[place], entries.column_entry[place + 1]):
+            r = entries.row[q]
+            slot = entries.position[q] - row_shift[r]
+            given = value[entries.position[q]] if value.size else one
+            sampled = sample.value[slot] if value.size else one
+            level = entries.level[q]
+            sampled_level = sample.level[slot]
+            bias[level, 0] += given
+            bias[sampled_level, 0] -= sampled
+            add_scaled(given, on[r], coupling[level])
+            add_scaled(-sampled, sample_on[r], coupling[sampled_level])
 
 
-@njit(**INNER, inline="always")
+@njit(**KERNEL)
+def step_columns(
+    first, last, entries, value, context, counts, n_rows, side, velocity, tables, gradients, step
+):
+    """v = momentum v + K g - pull (w - mean);  w += rate v, of the block's columns first..last.
+
+    `context` (rows, d) is what the other ratings of a row ask of its hidden units: each entry adds
+    it, times its value, to the gradient at its level. It is empty if that has been done.
+
+    `counts` (C,) is how many ratings each column has; the prior pulls by the share that is here.
+    """
+    for place in range(first, last):
+        begin = entries.column_entry[place]
+        end = entries.column_entry[place + 1]
+        if context.size and value.size:
+            for q in range(begin, end):
+                add_scaled(
+                    value[entries.position[q]], context[entries.row[q]],
+                    gradients.coupling[place, 0],
+                )  # fmt: skip
+        elif context.size:
+            add_context_rows(
+                entries.row[begin:end], entries.level[begin:end], context,
+                gradients.coupling[place],
+            )  # fmt: skip
+        column = entries.column[place]
+        count = counts[column]
+        share = side.hidden_bias.dtype.type((end - begin) / count)
+        rate = step_size(step, step.coupling_precision, step.coupling_curvature, count, n_rows)
+        move_coupling(
+            side.coupling[column], velocity.coupling[column], gradients.coupling[place],
+            tables.coupling_mean[column if len(tables.coupling_mean) > 1 else 0], tables.smoothing,
+            step.coupling_precision * share, step.momentum, rate,
+        )  # fmt: skip
+        if side.rating_bias.size:
+            rate = step_size(step, step.bias_precision, step.bias_curvature, count, n_rows)
+            move_bias(
+                side.rating_bias[column], velocity.rating_bias[column], gradients.bias[place],
+                tables.bias_mean[column], tables.bias_smoothing, step.bias_precision * share,
+                step.momentum, rate,
+            )  # fmt: skip
+
+
+@njit(**KERNEL)
+def step_shared(
+    n_rows, n_columns, share, count, side, velocity, bias_smoothing, level_bias, level_velocity,
+    plus, minus, bias_gradient, step, gradient, level_gradient,
+):  # fmt: skip
+    """Step of the parameters that all columns share: hidden biases and the level potential.
+
+    The gradient of hidden biases is the sum over rows of plus - minus, (rows, d); `minus` may be
+    empty. `gradient` (d,) and `level_gradient` (n, 1) are room.
+    """
+    one = level_bias.dtype.type(1)
+    gradient[:] = 0
+    for r in range(n_rows):
+        add_scaled(one, plus[r], gradient)
+        if minus.size:
+            add_scaled(-one, minus[r], gradient)
+    rate = step_size(step, step.hidden_precision, step.hidden_curvature, count, n_rows)
+    pull = step.hidden_precision * share
+    for k in range(gradient.size):
+        velocity.hidden_bias[k] = (
+            step.momentum * velocity.hidden_bias[k] + gradient[k] - pull * side.hidden_bias[k]
+        )
+        side.hidden_bias[k] += rate * velocity.hidden_bias[k]
+    if level_velocity.size:
+        for s in range(level_bias.size):
+            level_gradient[s, 0] = 0
+        for place in range(n_columns):
+            for s in range(level_bias.size):
+                level_gradient[s, 0] += bias_gradient[place, s, 0]
+        none = level_bias.dtype.type(0)
+        rate = step_size(step, none, step.bias_curvature, count, n_rows)
+        move_bias(
+            level_bias, level_velocity, level_gradient, level_bias, bias_smoothing, none,
+            step.momentum, rate,
+        )  # fmt: skip
+
+
+@njit(**KERNEL)
 def step_links(first, last, gradient, share, block_rows, support, weight, velocity, step):
     """Sum the chunks' gradients of the edges first..last, (chunks, E, B), and step."""
     pull = step.link_precision * share

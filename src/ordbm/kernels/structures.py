@@ -33,35 +33,29 @@ class Tables(NamedTuple):
     coupling_mean: Floats  # (C, n, d) the same of couplings; (1, n, d) for all, (0, n, 1) outside
 
 
-class Plan(NamedTuple):
-    """The rows of one side in blocks, and each block's ratings (its entries) grouped by column.
+class Entries(NamedTuple):
+    """The ratings of a block, grouped by column."""
+
+    row: NDArray[np.int32]  # the place of its row in the block
+    level: NDArray[np.uint8]
+    position: NDArray[np.signedinteger]  # int32, or int64 from 2**31 ratings on
+    in_transpose: NDArray[np.signedinteger]  # its position on the other side
+    column: NDArray[np.int32]  # (columns,) the columns that the block touches
+    column_entry: NDArray[np.int32]  # (columns + 1,) the first entry of each
+
+
+class Block(NamedTuple):
+    """Rows that are learnt from together, and their ratings.
 
     A rating has a position (its place among all ratings of the side) and, in its block, a slot (its
     place among the block's ratings by row) and an entry (the same by column).
     """
 
-    first_row: NDArray[np.int64]  # (blocks + 1,) into row, row_slot
     row: NDArray[np.int32]
-    row_slot: NDArray[np.int32]  # a row's first slot in its block
-    first_entry: NDArray[np.int64]  # (blocks + 1,) into entry_*
-    entry_row: NDArray[np.int32]  # (N,) the place of an entry's row in the block
-    entry_level: NDArray[np.uint8]  # (N,) its level
-    entry_position: NDArray[np.signedinteger]  # (N,) int32, or int64 from 2**31 ratings on
-    entry_in_transpose: NDArray[np.signedinteger]  # (N,) its position on the other side
-    first_column: NDArray[np.int64]  # (blocks + 1,) into column, column_entry
-    column: NDArray[np.int32]  # the columns that a block touches
-    column_entry: NDArray[np.int32]  # the first entry of such a column in its block
-    first_chunk: NDArray[np.int64]  # (blocks + 1,) into chunk_column
-    chunk_column: NDArray[np.int32]  # the first column of a chunk in its block
-
-
-class Entries(NamedTuple):
-    """The ratings of one block by column, or of one column."""
-
-    row: NDArray[np.int32]  # its place in the block
-    level: NDArray[np.uint8]
-    position: NDArray[np.signedinteger]
-    in_transpose: NDArray[np.signedinteger]  # its position on the other side
+    row_slot: NDArray[np.int64]  # (rows + 1,) a row's first slot
+    row_shift: NDArray[np.int64]  # (rows,) position minus slot
+    entries: Entries
+    chunk_column: NDArray[np.int64]  # (chunks + 1,) the first column of each chunk
 
 
 class Hidden(NamedTuple):
@@ -91,7 +85,7 @@ class LinkWork(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Contrastive divergence: a block's sampled ratings."""
+    """Contrastive divergence: a block's sampled ratings; none for pseudo-likelihood."""
 
     level: NDArray[np.uint8]  # (slots,)
     value: Floats  # (slots,) Gaussian
@@ -100,10 +94,10 @@ class Sample(NamedTuple):
 class Workspace(NamedTuple):
     """What one block needs; shared by the threads, each of which writes its own part."""
 
-    row_shift: NDArray[np.int64]  # (rows,) position minus slot
     hidden: Hidden
     gradients: Gradients
     links: LinkWork
+    sample: Sample
 
 
 class Tile(NamedTuple):
@@ -129,14 +123,6 @@ class RowWork(NamedTuple):
     pull: Floats  # (B, n)
     where: NDArray[np.int64]  # (C,) position of a row's rating of a column; links only
     found: NDArray[np.int64]  # (most links of a column + 1,) places of linked ratings
-
-
-class Team(NamedTuple):
-    """One of several threads that work on a block together."""
-
-    thread: int
-    threads: int
-    barrier: NDArray[np.int64]
 
 
 class Step(NamedTuple):

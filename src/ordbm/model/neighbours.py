@@ -291,7 +291,7 @@ def _links(best: Best, n_columns: int) -> Links:
     key = np.minimum(owner, partner) * n_columns + np.maximum(owner, partner)
     key, first = np.unique(key, return_index=True)
     low, high = (key // n_columns).astype(np.int32), (key % n_columns).astype(np.int32)
-    # Edges come by (low, high): a column's lower neighbours, then its higher ones, increase.
+    # Edges come by (low, high): a column's lower neighbours increase, then its higher ones do.
     end = np.concatenate([high, low])
     order = np.argsort(end, kind="stable")
     return Links(

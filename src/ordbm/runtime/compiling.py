@@ -19,17 +19,17 @@ def compilation_shown(tell: Tell | None) -> Iterator[None]:
     """
     from numba.core import event  # noqa: PLC0415
 
-    class Listener(event.Listener):  # type: ignore[misc]
+    class Listener(event.Listener):
         shown = False
 
-        def on_start(self, event: object) -> None:
+        def on_start(self, _: object) -> None:
             if not self.shown:
                 self.shown = True
                 logging.getLogger("ordbm").info(COMPILING)
                 if tell is not None:
                     tell(Progress("compiling", 0.0))
 
-        def on_end(self, event: object) -> None:
+        def on_end(self, _: object) -> None:
             pass
 
     with event.install_listener("numba:compile", Listener()):

@@ -55,23 +55,19 @@ def run_on_threads(
     team = [threading.Thread(target=guarded, args=(t,)) for t in range(threads)]
     try:
         with interrupts_held():
-            for number, member in enumerate(team):
-                try:
-                    member.start()
-                except RuntimeError as error:
-                    missing = True
-                    complete.set()
-                    _join(team[:number])
-                    raise ThreadsError(
-                        f"only {number} of {threads} threads could be started ({error}): ask for "
-                        f"fewer, threads={max(number, 1)}, or raise the system's limit"
-                    ) from error
+            try:
+                _start(team)
+            except ThreadsError:
+                missing = True
+                complete.set()
+                _join(team)
+                raise
             complete.set()
             if stop is None:
                 _join(team)
         _await(ended, threads)
     except BaseException:
-        if stop is not None and not missing:
+        if stop is not None:
             stop()
             with interrupts_held():
                 _join(team)
@@ -79,6 +75,17 @@ def run_on_threads(
     _join(team)
     if errors:
         raise errors[0]
+
+
+def _start(team: list[threading.Thread]) -> None:
+    for number, member in enumerate(team):
+        try:
+            member.start()
+        except RuntimeError as error:
+            raise ThreadsError(
+                f"only {number} of {len(team)} threads could be started ({error}): ask for fewer, "
+                f"threads={max(number, 1)}, or raise the system's limit"
+            ) from error
 
 
 def _await(ended: threading.Semaphore, times: int) -> None:
@@ -93,8 +100,10 @@ def _await(ended: threading.Semaphore, times: int) -> None:
 
 
 def _join(team: list[threading.Thread]) -> None:
+    """Wait for those that have started."""
     for member in team:
-        member.join()
+        if member.ident is not None:
+            member.join()
 
 
 @contextmanager

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ordbm.data.csr import CSR
 from ordbm.kernels.conditional import TILE
-from ordbm.kernels.passes import LINK_CHUNKS
 from ordbm.kernels.plan import walk_columns
 from ordbm.kernels.structures import (
     LEVELS,
+    Block,
+    Entries,
     Gradients,
     Hidden,
     LinkWork,
-    Plan,
     RowWork,
     Sample,
     Tile,
@@ -29,59 +29,65 @@ from ordbm.runtime.arrays import Array
 CACHE_LINE = 64  # bytes
 CHUNK_ENTRIES = 1024  # ratings that one thread takes at a time; fixed, so that sums are too
 MOST_CHUNKS = 16  # of a block
+LINK_CHUNKS = 8  # tables of link gradients that a block sums; fixed, so that sums are too
 
 
-def plan_blocks(
+def cut_blocks(
     rows: CSR,
     transposed: CSR,
     seed: int,
     block_rows: int | None = None,
     block_ratings: int | None = None,
-) -> Plan:
+) -> list[Block]:
     """Rows that have ratings, shuffled once and cut into blocks of so many rows or ratings."""
     size = np.diff(rows.start)
     order = np.random.default_rng(seed).permutation(len(size)).astype(np.int32)
     order = order[size[order] > 0]
     first_row = _block_starts(size[order], block_rows, block_ratings)
-    first_entry = np.concatenate([[0], np.cumsum(size[order])])
-    block = np.repeat(np.arange(len(first_row) - 1), np.diff(first_row))
-    row_slot = (first_entry[:-1] - first_entry[first_row[block]]).astype(np.int32)
+    n_blocks = len(first_row) - 1
+    slot = np.concatenate([[0], np.cumsum(size[order])])
+    first_entry = slot[first_row]
     block_of_row = np.zeros(len(size), np.int32)
     place_of_row = np.zeros(len(size), np.int32)
-    block_of_row[order] = block
-    place_of_row[order] = np.arange(len(order)) - first_row[block]
-    first_entry = first_entry[first_row]
-    entry_row = np.empty(first_entry[-1], np.int32)
-    entry_position = np.empty(first_entry[-1], transposed.in_transpose.dtype)
-    first_column, column, column_entry = (np.zeros(0, np.int32) for _ in range(3))
-    first_place = np.zeros(len(first_row) - 1, np.int64)
+    block_of_row[order] = np.repeat(np.arange(n_blocks), np.diff(first_row))
+    place_of_row[order] = np.arange(len(order)) - first_row[block_of_row[order]]
+    entry_row = np.empty(len(rows.column), np.int32)
+    position = np.empty(len(rows.column), transposed.in_transpose.dtype)
+    column, column_entry = (np.zeros(0, np.int32) for _ in range(2))
+    first_column = np.zeros(n_blocks + 1, np.int64)
     for _ in range(2):  # the columns of each block are counted, then entered
-        place = first_place.copy()
+        place = first_column[:-1].copy()
         walk_columns(
             block_of_row, place_of_row, transposed.start, transposed.column,
-            transposed.in_transpose, first_entry[:-1].copy(), place, np.full(len(place), -1),
-            entry_row, entry_position, column, column_entry, first_entry,
+            transposed.in_transpose, first_entry, first_entry[:-1].copy(), place,
+            np.full(n_blocks, -1), entry_row, position, column, column_entry,
         )  # fmt: skip
         if not column.size:
             first_column = np.concatenate([[0], np.cumsum(place)])
-            first_place = first_column[:-1]
             column, column_entry = (np.empty(first_column[-1], np.int32) for _ in range(2))
-    first_chunk, chunk_column = _chunks(first_entry, first_column, column_entry)
-    return Plan(
-        first_row=first_row,
-        row=order,
-        row_slot=row_slot,
-        first_entry=first_entry,
-        entry_row=entry_row,
-        entry_level=rows.level[entry_position],
-        entry_position=entry_position,
-        entry_in_transpose=rows.in_transpose[entry_position],
-        first_column=first_column,
-        column=column,
-        column_entry=column_entry,
-        first_chunk=first_chunk,
-        chunk_column=chunk_column,
-    )
+    blocks = []
+    for block in range(n_blocks):
+        of_rows = slice(first_row[block], first_row[block + 1])
+        of_entries = slice(first_entry[block], first_entry[block + 1])
+        of_columns = slice(first_column[block], first_column[block + 1])
+        row_slot = slot[first_row[block] : first_row[block + 1] + 1] - first_entry[block]
+        begins = np.append(column_entry[of_columns], row_slot[-1]).astype(np.int32)
+        entries = Entries(
+            entry_row[of_entries],
+            rows.level[position[of_entries]],
+            position[of_entries],
+            rows.in_transpose[position[of_entries]],
+            column[of_columns],
+            begins,
+        )
+        shift = rows.start[order[of_rows]] - row_slot[:-1]
+        blocks.append(Block(order[of_rows], row_slot, shift, entries, _chunks(begins)))
+    return blocks
+
+
+def parts(starts: Array, n: int) -> Array:
+    """Where n parts of about the same length begin, (n + 1,), in a table with so many starts."""
+    return np.searchsorted(starts, starts[-1] * np.arange(n + 1) // n)
 
 
 def _block_starts(size: Array, block_rows: int | None, block_ratings: int | None) -> Array:
@@ -102,19 +108,17 @@ def _block_starts(size: Array, block_rows: int | None, block_ratings: int | None
     return np.array(starts, np.int64)
 
 
-def _chunks(first_entry: Array, first_column: Array, column_entry: Array) -> tuple[Array, Array]:
-    """(first_chunk, chunk_column): a block's columns in at most MOST_CHUNKS like runs."""
-    first_chunk = [0]
-    chunk_column: list[int] = []
-    for block, entries in enumerate(np.diff(first_entry)):
-        size = max(CHUNK_ENTRIES, -(-entries // MOST_CHUNKS))
-        begins = column_entry[first_column[block] : first_column[block + 1]]
-        place = 0
-        while place < len(begins) and len(chunk_column) - first_chunk[-1] < MOST_CHUNKS:
-            chunk_column.append(place)
-            place = int(np.searchsorted(begins, begins[place] + size))
-        first_chunk.append(len(chunk_column))
-    return np.array(first_chunk, np.int64), np.array(chunk_column, np.int32)
+def _chunks(column_entry: Array) -> Array:
+    """The first column of each chunk, and the end: at most MOST_CHUNKS like runs of columns."""
+    size = max(CHUNK_ENTRIES, -(-int(column_entry[-1]) // MOST_CHUNKS))
+    begins = column_entry[:-1]
+    chunks = [0]
+    while len(chunks) < MOST_CHUNKS:
+        place = int(np.searchsorted(begins, begins[chunks[-1]] + size))
+        if place == len(begins):
+            break
+        chunks.append(place)
+    return np.array([*chunks, len(begins)])
 
 
 def aligned(shape: Any, dtype: Any, value: float = 0.0) -> np.ndarray:
@@ -128,39 +132,34 @@ def aligned(shape: Any, dtype: Any, value: float = 0.0) -> np.ndarray:
     return array
 
 
-class Room(NamedTuple):
-    """Everything that a pass over the blocks of a plan writes to besides parameters."""
-
-    workspace: Workspace  # shared by the threads
-    tiles: list[Tile]  # of each thread
-    work: list[RowWork]  # of each thread
-    sample: Sample | None  # contrastive divergence
-
-
-def room_for(
-    plan: Plan,
+def workspace_for(
+    blocks: list[Block],
     n_levels: int,
     n_hidden: int,
     links: Links,
     n_pair: int,
     dtype: Any,
-    threads: int,
     *,
     contrastive: bool,
-) -> Room:
-    """As much as the largest block of `plan` needs."""
+) -> Workspace:
+    """As much as the largest block needs."""
     d = padded(n_hidden)
-    rows = _most(plan.first_row)
-    slots = _most(plan.first_entry)
-    columns = _most(plan.first_column)
-    chunks = 0 if contrastive else _most(plan.first_chunk)
+    rows, slots, columns, chunks = (
+        max((len(one) for one in sizes), default=0)
+        for sizes in (
+            [block.row for block in blocks],
+            [block.entries.row for block in blocks],
+            [block.entries.column for block in blocks],
+            [block.chunk_column[1:] for block in blocks],
+        )
+    )
     link_slots = slots if links.n_edges and not contrastive else 0
-    workspace = Workspace(
-        np.zeros(rows, np.int64),
+    sampled = slots if contrastive else 0
+    return Workspace(
         Hidden(*(aligned((rows, d), dtype) for _ in range(3))),
         Gradients(
             context=aligned((rows, d), dtype),
-            chunk_context=aligned((chunks, rows, d), dtype),
+            chunk_context=aligned((0 if contrastive else chunks, rows, d), dtype),
             coupling=aligned((columns, n_levels, d), dtype),
             bias=aligned((columns, n_levels, 1), dtype),
             link=aligned((LINK_CHUNKS, links.n_edges, n_pair), dtype),
@@ -170,17 +169,13 @@ def room_for(
             residual=aligned((link_slots, n_levels), dtype),
             felt=aligned((link_slots, n_pair, n_levels), dtype),
         ),
-    )
-    sample = Sample(np.zeros(slots, np.uint8), aligned(slots, dtype)) if contrastive else None
-    return Room(
-        workspace,
-        [_tile(n_levels, d, dtype) for _ in range(threads)],
-        [_row_work(n_levels, d, links, n_pair, dtype) for _ in range(threads)],
-        sample,
+        Sample(np.zeros(sampled, np.uint8), aligned(sampled, dtype)),
     )
 
 
-def _tile(n_levels: int, d: int, dtype: Any) -> Tile:
+def tile_for(n_levels: int, n_hidden: int, dtype: Any) -> Tile:
+    """One thread's, on a discrete scale."""
+    d = padded(n_hidden)
     whole = padded(n_levels, LEVELS)
     return Tile(
         up=aligned((n_levels, d), dtype),
@@ -194,7 +189,9 @@ def _tile(n_levels: int, d: int, dtype: Any) -> Tile:
     )
 
 
-def _row_work(n_levels: int, d: int, links: Links, n_pair: int, dtype: Any) -> RowWork:
+def row_work_for(n_levels: int, n_hidden: int, links: Links, n_pair: int, dtype: Any) -> RowWork:
+    """One thread's."""
+    d = padded(n_hidden)
     return RowWork(
         total=np.zeros(d),
         sum=aligned(d, dtype),
@@ -209,7 +206,3 @@ def _row_work(n_levels: int, d: int, links: Links, n_pair: int, dtype: Any) -> R
 def score_table(n_ratings: int, n_levels: int, dtype: Any) -> np.ndarray:
     """Room for one side's scores of every rating at every level."""
     return aligned((n_ratings, n_levels), dtype)
-
-
-def _most(starts: Any) -> int:
-    return int(np.diff(starts).max(initial=0))
