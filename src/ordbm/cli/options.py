@@ -13,7 +13,7 @@ from typer import Option
 import ordbm
 from ordbm.cli.values import hidden_of, learner_with, named_value
 from ordbm.model.declaration import declaration, default_in_words
-from ordbm.model.settings import LEARNING, Settings
+from ordbm.model.settings import LEARNING_PANEL, Settings
 
 Json = Annotated[
     bool, Option("--json", help="Print one JSON document instead of tables.", metavar="")
@@ -31,7 +31,7 @@ def _option(panel: str, *names: str, unless_told: str = "", **told: Any) -> Any:
 
 
 reading: Callable[..., Any] = partial(_option, "Reading ratings")
-learning: Callable[..., Any] = partial(_option, LEARNING)
+learning: Callable[..., Any] = partial(_option, LEARNING_PANEL)
 
 
 def unfolded(command: Callable[..., None]) -> Callable[..., None]:

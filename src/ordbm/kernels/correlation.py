@@ -21,7 +21,7 @@ EXACT_INNER = {**INNER, "fastmath": False}
 FIELDS = 6  # n, Σx, Σy, Σx², Σy², Σxy
 
 
-class Side(NamedTuple):
+class ScoredRatings(NamedTuple):
     """One set of ratings by row, and where the ratings of each column stand in it."""
 
     start: np.ndarray  # (R + 1,) int64

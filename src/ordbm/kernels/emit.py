@@ -23,7 +23,7 @@ _LOG_SERIES = (
 )  # fmt: skip
 
 
-class Array:
+class ArrayArgument:
     """An array argument: its data and shape."""
 
     def __init__(self, context, builder, kind, value):
@@ -48,7 +48,9 @@ class Vectors:
 
     def arrays(self, signature, args, *which):
         """The arguments `which`, all arrays."""
-        return [Array(self.context, self.builder, signature.args[j], args[j]) for j in which]
+        return [
+            ArrayArgument(self.context, self.builder, signature.args[j], args[j]) for j in which
+        ]
 
     def index(self, array, place):
         """The integer array[place], as wide as `place`."""

@@ -273,10 +273,10 @@ class Learner:
         )
 
 
-T = TypeVar("T", bound=Learner)
+LearnerKind = TypeVar("LearnerKind", bound=Learner)
 
 
-def _with_signature(learner: type[T]) -> type[T]:
+def _with_signature(learner: type[LearnerKind]) -> type[LearnerKind]:
     """The class with all of its settings in signature and documentation."""
     known = learner().settings()
     given: dict[str, Any] = dict.fromkeys(PARTS)  # whole parts, too

@@ -116,7 +116,7 @@ def correlation_links(
     packs = packing is not None and packing.capacity > 0 and 2 * work > n_columns * (n_columns - 1)
     if packing is not None and not packs:
         score = (score - np.float32(packing.middle)).astype(np.float32)
-    side = kernel.Side(
+    side = kernel.ScoredRatings(
         rows.start, rows.column, score, transposed.start, transposed.column, transposed.in_transpose
     )
 

@@ -15,7 +15,7 @@ FeatureKind = Literal["categorical", "ordinal", "gaussian"]
 Sides = Literal["user", "item", "joint"]
 DType = Literal["float32", "float64"]
 
-MACHINE, LEARNING = "The machine", "Learning"  # panels of the command line's help
+MACHINE_PANEL, LEARNING_PANEL = "The machine", "Learning"  # panels of the command line's help
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -59,80 +59,82 @@ class Settings(Checked):
 
     features: FeatureKind = setting(
         "ordinal", "How levels enter the energy; Gaussian is taken for continuous ratings.",
-        choices=get_args(FeatureKind), panel=MACHINE,
+        choices=get_args(FeatureKind), panel=MACHINE_PANEL,
     )  # fmt: skip
     sides: Sides = setting(
         "joint", "Who has hidden units and biases: users, items, or both.",
-        choices=get_args(Sides), panel=MACHINE,
+        choices=get_args(Sides), panel=MACHINE_PANEL,
     )  # fmt: skip
     hidden: int | tuple[int, int] | None = setting(
         None, "Hidden units per user and per item: a number, or two for user and item side.",
-        kind=str, optional=True, check=_check_hidden, metavar="N[,N]", panel=MACHINE,
+        kind=str, optional=True, check=_check_hidden, metavar="N[,N]", panel=MACHINE_PANEL,
         default="25,100; 50,200 from 500,000 ratings", why="measured: hidden units; see SizeRules",
     )  # fmt: skip
     item_links: int = setting(
-        100, "Neighbours that each item is linked to, 0 for none.", panel=MACHINE,
+        100, "Neighbours that each item is linked to, 0 for none.", panel=MACHINE_PANEL,
         why="-0.003 in log-loss; measured: item links",
     )  # fmt: skip
     user_links: int = setting(
-        0, "Neighbours that each user is linked to, 0 for none.", panel=MACHINE,
+        0, "Neighbours that each user is linked to, 0 for none.", panel=MACHINE_PANEL,
         why="no gain; measured: links between users",
     )  # fmt: skip
     learner: Any = setting(
         "pl", "Exact pseudo-likelihood, contrastive divergence, or the paper's structured one; in "
         "Python also a learner object.",
         check=lambda _, value: learner_of(value), metavar="|".join(LEARNERS),
-        panel=LEARNING,
+        panel=LEARNING_PANEL,
     )  # fmt: skip
-    epochs: int = setting(20, "Epochs at most.", panel=LEARNING, why="measured: twice the epochs")
+    epochs: int = setting(
+        20, "Epochs at most.", panel=LEARNING_PANEL, why="measured: twice the epochs"
+    )
     seed: int = setting(
-        0, "Of the initial parameters and of sampling.", check=_check_seed, panel=LEARNING
+        0, "Of the initial parameters and of sampling.", check=_check_seed, panel=LEARNING_PANEL
     )
     _: KW_ONLY
     preset: str = setting(
         "default", "Where settings not given come from: our defaults, or the paper's section 4.1.",
-        choices=tuple(PRESETS), panel=MACHINE,
+        choices=tuple(PRESETS), panel=MACHINE_PANEL,
     )  # fmt: skip
     link_shrinkage: float = setting(
-        100.0, "A correlation over c common ratings counts by c / (c + X).", panel=MACHINE,
+        100.0, "A correlation over c common ratings counts by c / (c + X).", panel=MACHINE_PANEL,
         why="correlations over few ratings are chance",
     )  # fmt: skip
     link_support: int = setting(
-        5, "Common ratings that a link needs at least.", least=2, panel=MACHINE,
+        5, "Common ratings that a link needs at least.", least=2, panel=MACHINE_PANEL,
         why="as for link_shrinkage",
     )  # fmt: skip
     link_budget: float = setting(
         2e10, "Co-rated pairs that finding links may visit; beyond, it is refused with the cost.",
-        panel=MACHINE, why="under two minutes of one thread",
+        panel=MACHINE_PANEL, why="under two minutes of one thread",
     )  # fmt: skip
     patience: int = setting(
         3, "With validation ratings: epochs without a better log-loss before stopping; 0: never.",
-        panel=LEARNING,
+        panel=LEARNING_PANEL,
     )  # fmt: skip
     members: int | None = setting(
         None, "Machines to learn from different seeds; predictions are averages of theirs.",
-        kind=int, least=1, optional=True, panel=LEARNING,
+        kind=int, least=1, optional=True, panel=LEARNING_PANEL,
         default="8; fewer for over 2 M ratings or 300 M couplings",
         why="most of all that was tried; measured: averaging; see SizeRules",
     )  # fmt: skip
     presence: bool = setting(
         True, "Learn also which items get rated, for lists; predicted ratings stay the same.",
-        panel=MACHINE,
+        panel=MACHINE_PANEL,
     )  # fmt: skip
     presence_precision: float | None = setting(
         None, "Of the prior of presence links; larger draws them to zero.", kind=float,
-        optional=True, panel=MACHINE, default="8 times the cube root of the number of users",
+        optional=True, panel=MACHINE_PANEL, default="8 times the cube root of the number of users",
     )  # fmt: skip
     presence_budget: float = setting(
         1e11, "Ratings times items that one pass over presence may look at; beyond, items are "
-        "sampled.", panel=MACHINE, why="some minutes of one thread",
+        "sampled.", panel=MACHINE_PANEL, why="some minutes of one thread",
     )  # fmt: skip
     threads: int | None = setting(
         None, "Threads to use; results do not depend on it.", kind=int, least=1, optional=True,
-        panel=LEARNING, default="all cores",
+        panel=LEARNING_PANEL, default="all cores",
     )  # fmt: skip
     dtype: DType = setting(
-        "float32", "Numbers to compute with.", choices=get_args(DType), panel=LEARNING
+        "float32", "Numbers to compute with.", choices=get_args(DType), panel=LEARNING_PANEL
     )
     size_rules: SizeRules = setting(SizeRules(), "How hidden units and members follow the data.")
     presence_rules: PresenceRules = setting(PresenceRules(), "How presence is learnt.")

@@ -20,7 +20,7 @@ from ordbm.persistence.container import Header
 from ordbm.persistence.json_values import packed, unpacked
 from ordbm.training.loop import EpochRecord
 
-LEARNERS = {kind.__name__: kind for kind in (PseudoLikelihood, ContrastiveDivergence)}
+_LEARNER_KINDS = {kind.__name__: kind for kind in (PseudoLikelihood, ContrastiveDivergence)}
 RULES: dict[str, Any] = {
     kind.__name__: kind for kind in (EmbeddingRules, PresenceRules, ResponseStyleRules, SizeRules)
 }
@@ -39,10 +39,10 @@ def packed_settings(told: Mapping[str, Any]) -> Header:
 
 
 def _packed_learner(learner: Learner, epochs: int) -> Header:
-    if type(learner) not in LEARNERS.values():
+    if type(learner) not in _LEARNER_KINDS.values():
         raise ModelFileError(
             f"a learner of type {type(learner).__name__} cannot be stored: use one of "
-            f"{', '.join(LEARNERS)}"
+            f"{', '.join(_LEARNER_KINDS)}"
         )
     told = learner.settings()
     if isinstance(learner, ContrastiveDivergence) and callable(learner.steps):
@@ -91,7 +91,7 @@ def _unpacked_learner(plain: Header) -> Learner:
     told = _finite(plain["settings"])
     if isinstance(told.get("steps"), tuple):
         told["steps"] = _schedule(told["steps"])
-    return LEARNERS[plain["learner"]](**told)
+    return _LEARNER_KINDS[plain["learner"]](**told)
 
 
 def _schedule(lengths: tuple[int, ...]) -> Any:
