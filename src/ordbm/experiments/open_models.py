@@ -34,7 +34,7 @@ class OpenMachine(OrdinalBM):
             fitted.scale,
             fitted.standardiser,
             fitted.machines,
-            fitted.ratings,
+            fitted.given,
             fitted.threads,
         )
 
