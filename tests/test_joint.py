@@ -230,7 +230,7 @@ def test_a_newcomers_ratings_jointly():
     case = referee.case("ordinal", "joint", "items")
     someone = fold_in_machine(
         ConditionedMachine(case.machine, case.ratings, 1), np.array([1, 2]),
-        np.array([2, 0], np.uint8), np.zeros(0), CouplingPrior(np.zeros((1, 1)), 1.0),
+        np.array([2, 0], np.uint8), np.zeros(0), CouplingPrior(np.zeros((1, 1)), 1.0, 1.0),
         BiasPrior(case.machine.features.smoothing, 1.0),
     )  # fmt: skip
     users, items = np.zeros(3, np.int32), np.array([0, 1, 3], np.int32)

@@ -493,11 +493,11 @@ FORGED = {
     "unsaid": lambda header, _: header.update(presence=None),
     "left out": lambda header, _: header.pop("presence"),
     "text": lambda header, _: header.update(presence="yes"),
-    "without typical": lambda header, _: header["presence"].pop("typical"),
-    "no ratings are typical": with_header(typical=0.0),
-    "fewer than none": with_header(typical=-3.0),
-    "whole": with_header(typical=3),
-    "true": with_header(typical=True),
+    "without typical": lambda header, _: header["presence"].pop("typical_degree"),
+    "no ratings are typical": with_header(typical_degree=0.0),
+    "fewer than none": with_header(typical_degree=-3.0),
+    "whole": with_header(typical_degree=3),
+    "true": with_header(typical_degree=True),
     "far off": with_header(unknown_bias=-1e300),
 }
 

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 
+import ordbm
 from ordbm.errors import OrdbmError, ThreadsError
 from ordbm.runtime import cpus, threads
 from ordbm.runtime.threads import run_on_threads, thread_count
@@ -109,7 +110,7 @@ def test_members_share_all_threads_out(monkeypatch, n_threads, members, each):
         threads.run_on_threads(n, work)
 
     monkeypatch.setattr("ordbm.training.ensemble.run_on_threads", recorded_run)
-    ensemble = Ensemble([None] * members, None, None, 0, n_threads)
+    ensemble = Ensemble([None] * members, None, ordbm.PseudoLikelihood(), 0, n_threads)
     assert [trainer.threads for trainer in ensemble.trainers] == each
     assert np.isfinite(ensemble.epoch(0))
     assert [trainer.epochs for trainer in ensemble.trainers] == [1] * members

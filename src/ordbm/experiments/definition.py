@@ -120,6 +120,8 @@ class Experiment:
         settings: dict[str, Any] = {"seed": seed}
         if model == "machine":
             settings |= {"hidden": hidden, **{name: told[name] for name in _MACHINE_SETTINGS}}
+            if "hidden_spread" in told:
+                settings["hidden_spread"] = told["hidden_spread"]
             settings["members"] = 1  # the paper's machines are one each
             settings["presence"] = told.get("presence", False)  # for lists alone
         elif model == "svd":

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from importlib.resources import files
 from typing import Any
 
 from ordbm.data.ratings import Ratings
@@ -36,14 +38,18 @@ Outcome = dict[str, Any]
 def model_of_run(run: Run, threads: int | None = None) -> OpenMachine | OpenSVD | None:
     """The model of a run, not fitted; counting needs none."""
     if run.model == "machine":
-        return OpenMachine(**run.settings, threads=threads)
+        settings = dict(run.settings)
+        hidden_spread = settings.pop("hidden_spread", None)
+        model = OpenMachine(**settings, threads=threads)
+        if hidden_spread is not None:
+            start = replace(model.learner.initialisation, hidden_spread=hidden_spread)
+            model.set_params(learner=replace(model.learner, initialisation=start))
+        return model
     return OpenSVD(**run.settings) if run.model == "svd" else None
 
 
 _PRESENCE = ("presence", "presence_precision", "presence_budget")
-# Settings that came after the first results, with what held before: at that value they are no part
-# of a run's identity, so that the results from before stay known.
-_BEFORE_IT_WAS_A_SETTING = {"learn_response_styles": False, "co_occurrence": 0}
+_FIRST_RULES = tomllib.loads((files("ordbm.experiments") / "first_rules.toml").read_text())
 
 
 def settings_of_run(run: Run) -> dict[str, Any]:
@@ -51,14 +57,15 @@ def settings_of_run(run: Run) -> dict[str, Any]:
     model = model_of_run(run)
     if isinstance(model, OpenMachine):
         settings = model.settings
-        unused = ("threads",) if settings.presence else ("threads", *_PRESENCE)
-        own = {name: value for name, value in _flat(asdict(settings)) if name not in unused}
-        learner = {
-            name: value
-            for name, value in _flat(model.learner.identity(settings.epochs))
-            if (name, value) not in _BEFORE_IT_WAS_A_SETTING.items()
-        }
-        learner["kind"] = type(model.learner).__name__
+        unused = ("threads", "preset", "learner", *(() if settings.presence else _PRESENCE))
+        told = {name: value for name, value in asdict(settings).items() if name not in unused}
+        own = dict(_flat(told))
+        learner = dict(_flat(model.learner.identity(settings.epochs)))
+        learner["kind"] = learner.pop("learner")
+        own, learner = (
+            {name: value for name, value in found.items() if _FIRST_RULES.get(name) != value}
+            for found in (own, learner)
+        )
         return own | {"learner": learner, "method": run.method}
     return {} if model is None else model.get_params()
 
