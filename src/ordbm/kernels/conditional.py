@@ -1,9 +1,9 @@
-"""P(r_i | all other ratings) of the ratings in a chunk of columns, and their gradient.
+"""P(r_i | all other ratings) of the ratings in chunks of columns, and their gradient.
 
-Both functions sum, over the entries of the block's columns first_place..last_place, the gradient of
-the column's coupling and bias, and in `context` (rows, d) what the ratings ask of their rows'
-hidden units; they return the chunk's log pseudo-likelihood. If `own_scores` has rows, the side's
-own scores are kept there for the other side; `other_scores` are that side's, by its positions.
+A chunk c has the block's columns chunk_column[c] to chunk_column[c + 1]. Both functions sum, over
+the entries of these, the gradient of the column's coupling and bias, and in the chunk's `context`
+(rows, d) what the ratings ask of their rows' hidden units. If `own_scores` has rows, the side's own
+scores are kept there for the other side; `other_scores` are that side's, by its positions.
 
 The hidden units are summed out by ratios. With p = P(h_k = 1 | r) of the row, level s instead of
 the observed level r multiplies the row's weight by
@@ -31,7 +31,7 @@ from ordbm.kernels.stages import (
     store_levels,
 )
 from ordbm.kernels.structures import LEVELS
-from ordbm.kernels.vector import fill
+from ordbm.kernels.vector import fill, prefetch
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 TILE = 16  # ratings taken through each stage together, so that the processor can overlap them
@@ -49,93 +49,100 @@ def log_ratio(on, off, level, own):
 
 @njit(**KERNEL)
 def level_conditionals(
-    first_place, last_place, entries, side, row_shift, hidden, link_work, own_scores, other_scores,
-    level_bias, gradients, context, tile,
+    first_chunk, last_chunk, chunk_column, entries, side, row_shift, hidden, link_work, own_scores,
+    other_scores, level_bias, gradients, n_rows, tile, objective,
 ):  # fmt: skip
     """log P(s) = b[s] + beta[i, s] + J(s) + other(s) + sum_k log(ratio to level r) - log Z (A.1).
 
-    Discrete ratings, exactly, of the columns from first_place to last_place of the block's.
+    Discrete ratings, exactly; each chunk's log pseudo-likelihood goes to objective[chunk].
     """
     n = level_bias.size
     one = level_bias.dtype.type(1)
     columns = entries.column
-    begin = entries.column_entry[first_place]
-    end = entries.column_entry[last_place]
-    for row in range(context.shape[0]):
-        fill(context[row], one * 0)
     bias = tile.level_bias
     for s in range(bias.size):
         bias[s] = level_bias[s] if s < n else _NOWHERE
-    objective = 0.0
-    place = first_place - 1
-    next_begin = begin
-    for tile_begin in range(begin, end, TILE):
-        tile_end = min(tile_begin + TILE, end)
-        count = tile_end - tile_begin
-        even = count + count % 2
-        position = entries.position[tile_begin:tile_end]
-        in_transpose = entries.in_transpose[tile_begin:tile_end]
-        row = entries.row[tile_begin:tile_end]
-        level = entries.level[tile_begin:tile_end]
-        tile_place = tile.index[0, :count]
-        tile_column = tile.index[1, :count]
-        tile_slot = tile.index[2, :count]
-        scores = tile.scores[:count]
-        mean = tile.mean[:count]
-        product = tile.product[:count]
-        # Each stage is a loop of its own: the processor overlaps the ratings of a short loop.
-        fill(product, one)
-        t = 0
-        while t < count:
-            if tile_begin + t == next_begin:
-                place += 1
-                next_begin = entries.column_entry[place + 1]
-                fill(gradients.coupling[place], one * 0)
-                for s in range(n):
-                    gradients.bias[place, s, 0] = 0
-                fill_level_exp(side.coupling[columns[place]], tile.up, tile.down)
-            stop = min(count, next_begin - tile_begin)
-            level_terms(
-                row[t:stop], level[t:stop], hidden.on, hidden.off, tile.down, tile.up,
-                mean[t:stop], product[t:stop],
-            )  # fmt: skip
-            for u in range(t, stop):
-                tile_place[u] = place
-                tile_column[u] = columns[place]
-            t = stop
-        if not log_products(tile.product[:even], tile.scores[:even], tile.safe[:even]):
-            for t in range(count):
-                weights = side.coupling[tile_column[t]]
-                for s in range(n):
-                    if not (tile.safe[t, s // LEVELS] >> (s % LEVELS)) & 1:
-                        scores[t, s] = log_ratio(
-                            hidden.on[row[t]], hidden.off[row[t]], weights[s], weights[level[t]]
-                        )
-        if side.rating_bias.size:
-            add_levels(tile_column, side.rating_bias, scores)
-        if link_work.score.size:
-            for t in range(count):
-                tile_slot[t] = position[t] - row_shift[row[t]]
-            add_levels(tile_slot, link_work.score, scores)
-        if own_scores.size:
-            store_levels(scores, position, own_scores)
-        if other_scores.size:
-            add_levels(in_transpose, other_scores, scores)
-        gap, total = level_residual(scores, bias, level)
-        objective += gap - math.log(total)
-        add_to_levels(scores, tile_place, gradients.bias)
-        spread_residual(
-            scores, mean, row, level, tile_place, hidden.on, gradients.coupling, context
-        )
-        if link_work.score.size:
-            store_levels(scores, tile_slot, link_work.residual)
-    return objective
+    for chunk in range(first_chunk, last_chunk):
+        context = gradients.chunk_context[chunk]
+        for r in range(n_rows):
+            fill(context[r], one * 0)
+        total_log = 0.0
+        place = chunk_column[chunk] - 1
+        begin = entries.column_entry[chunk_column[chunk]]
+        end = entries.column_entry[chunk_column[chunk + 1]]
+        next_begin = begin
+        for tile_begin in range(begin, end, TILE):
+            tile_end = min(tile_begin + TILE, end)
+            count = tile_end - tile_begin
+            even = count + count % 2
+            position = entries.position[tile_begin:tile_end]
+            in_transpose = entries.in_transpose[tile_begin:tile_end]
+            row = entries.row[tile_begin:tile_end]
+            level = entries.level[tile_begin:tile_end]
+            tile_place = tile.index[0, :count]
+            tile_column = tile.index[1, :count]
+            tile_slot = tile.index[2, :count]
+            scores = tile.scores[:count]
+            mean = tile.mean[:count]
+            product = tile.product[:count]
+            for q in range(tile_end, min(tile_end + TILE, end)):
+                if own_scores.size:
+                    prefetch(own_scores, entries.position[q])
+                if other_scores.size:
+                    prefetch(other_scores, entries.in_transpose[q])
+            # Each stage is a loop of its own: the processor overlaps the ratings of a short loop.
+            fill(product, one)
+            t = 0
+            while t < count:
+                if tile_begin + t == next_begin:
+                    place += 1
+                    next_begin = entries.column_entry[place + 1]
+                    fill(gradients.coupling[place], one * 0)
+                    for s in range(n):
+                        gradients.bias[place, s, 0] = 0
+                    fill_level_exp(side.coupling[columns[place]], tile.up, tile.down)
+                stop = min(count, next_begin - tile_begin)
+                level_terms(
+                    row[t:stop], level[t:stop], hidden.on, hidden.off, tile.down, tile.up,
+                    mean[t:stop], product[t:stop],
+                )  # fmt: skip
+                for u in range(t, stop):
+                    tile_place[u] = place
+                    tile_column[u] = columns[place]
+                t = stop
+            if not log_products(tile.product[:even], tile.scores[:even], tile.safe[:even]):
+                for t in range(count):
+                    weights = side.coupling[tile_column[t]]
+                    for s in range(n):
+                        if not (tile.safe[t, s // LEVELS] >> (s % LEVELS)) & 1:
+                            scores[t, s] = log_ratio(
+                                hidden.on[row[t]], hidden.off[row[t]], weights[s], weights[level[t]]
+                            )
+            if side.rating_bias.size:
+                add_levels(tile_column, side.rating_bias, scores)
+            if link_work.score.size:
+                for t in range(count):
+                    tile_slot[t] = position[t] - row_shift[row[t]]
+                add_levels(tile_slot, link_work.score, scores)
+            if own_scores.size:
+                store_levels(scores, position, own_scores)
+            if other_scores.size:
+                add_levels(in_transpose, other_scores, scores)
+            gap, total = level_residual(scores, bias, level)
+            total_log += gap - math.log(total)
+            add_to_levels(scores, tile_place, gradients.bias)
+            spread_residual(
+                scores, mean, row, level, tile_place, hidden.on, gradients.coupling, context
+            )
+            if link_work.score.size:
+                store_levels(scores, tile_slot, link_work.residual)
+        objective[chunk] = total_log
 
 
 @njit(**KERNEL)
 def gaussian_conditionals(
-    first_place, last_place, entries, value, side, row_shift, hidden, link_work, own_scores,
-    other_scores, level_bias, gradients, context, p, leave_out,
+    first_chunk, last_chunk, chunk_column, entries, value, side, row_shift, hidden, link_work,
+    own_scores, other_scores, level_bias, gradients, n_rows, p, leave_out, objective,
 ):  # fmt: skip
     """log N(r; mu, 1), mu_i = beta_i + J + sum_k p_k gamma_ik + other (A.2).
 
@@ -144,40 +151,43 @@ def gaussian_conditionals(
     """
     d = side.hidden_bias.size
     one = level_bias.dtype.type(1)
-    context[:] = 0
-    objective = 0.0
-    for place in range(first_place, last_place):
-        column = entries.column[place]
-        weights = side.coupling[column, 0]
-        gradient = gradients.coupling[place, 0]
-        gradient[:] = 0
-        gradients.bias[place, 0, 0] = 0
-        for q in range(entries.column_entry[place], entries.column_entry[place + 1]):
-            position = entries.position[q]
-            r = entries.row[q]
-            rating = value[position]
-            x = hidden.input[r]
-            on = hidden.on[r]
-            mean = side.rating_bias[column, 0] if side.rating_bias.size else one * 0
-            for k in range(d):
-                # Units that only fill a vector are off, and stay off.
-                p[k] = sigmoid(x[k] - rating * weights[k]) if leave_out and on[k] > 0 else on[k]
-                mean += p[k] * weights[k]
-            if link_work.score.size:
-                mean += link_work.score[position - row_shift[r], 0]
-            if own_scores.size:
-                own_scores[position, 0] = mean
-            if other_scores.size:
-                mean += other_scores[entries.in_transpose[q], 0]
-            error = rating - level_bias[0] - mean
-            objective -= 0.5 * error * error + _HALF_LOG_2PI
-            gradients.bias[place, 0, 0] += error
-            for k in range(d):
-                asked = error * weights[k] * p[k] * (one - p[k])
-                context[r, k] += asked
-                gradient[k] += error * p[k]
-                if leave_out:
-                    gradient[k] -= rating * asked
-            if link_work.score.size:
-                link_work.residual[position - row_shift[r], 0] = error
-    return objective
+    for chunk in range(first_chunk, last_chunk):
+        context = gradients.chunk_context[chunk]
+        for r in range(n_rows):
+            context[r] = 0
+        total_log = 0.0
+        for place in range(chunk_column[chunk], chunk_column[chunk + 1]):
+            column = entries.column[place]
+            weights = side.coupling[column, 0]
+            gradient = gradients.coupling[place, 0]
+            gradient[:] = 0
+            gradients.bias[place, 0, 0] = 0
+            for q in range(entries.column_entry[place], entries.column_entry[place + 1]):
+                position = entries.position[q]
+                r = entries.row[q]
+                rating = value[position]
+                x = hidden.input[r]
+                on = hidden.on[r]
+                mean = side.rating_bias[column, 0] if side.rating_bias.size else one * 0
+                for k in range(d):
+                    # Units that only fill a vector are off, and stay off.
+                    p[k] = sigmoid(x[k] - rating * weights[k]) if leave_out and on[k] > 0 else on[k]
+                    mean += p[k] * weights[k]
+                if link_work.score.size:
+                    mean += link_work.score[position - row_shift[r], 0]
+                if own_scores.size:
+                    own_scores[position, 0] = mean
+                if other_scores.size:
+                    mean += other_scores[entries.in_transpose[q], 0]
+                error = rating - level_bias[0] - mean
+                total_log -= 0.5 * error * error + _HALF_LOG_2PI
+                gradients.bias[place, 0, 0] += error
+                for k in range(d):
+                    asked = error * weights[k] * p[k] * (one - p[k])
+                    context[r, k] += asked
+                    gradient[k] += error * p[k]
+                    if leave_out:
+                        gradient[k] -= rating * asked
+                if link_work.score.size:
+                    link_work.residual[position - row_shift[r], 0] = error
+        objective[chunk] = total_log

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,8 @@ from ordbm.errors import SettingsError, ThreadsError
 from ordbm.runtime.cpus import usable_cpus
 
 HEARD_WITHIN = 0.1  # seconds after which Ctrl-C is heard, at the latest
+SPINS = 2_000  # looks at a barrier without pause, a millisecond or two
+NAP = 1e-5  # seconds between looks after that
 
 
 def thread_count(threads: int | None) -> int:
@@ -75,6 +78,38 @@ def run_on_threads(
     _join(team)
     if errors:
         raise errors[0]
+
+
+class SpinBarrier:
+    """`threading.Barrier` for waits of microseconds: those who wait look again and again.
+
+    Waking a thread that sleeps takes longer than many a phase of a block. After a while each look
+    gives the processor away, so that a machine with fewer free cores than threads only gets slower.
+    """
+
+    def __init__(self, parties: int) -> None:
+        self.parties, self._arrived, self._meeting = parties, 0, 0
+        self._broken = False
+        self._lock = threading.Lock()
+
+    def wait(self) -> None:
+        """Wait until all have called this; a `BrokenBarrierError` if one of them cannot."""
+        with self._lock:
+            meeting = self._meeting
+            self._arrived += 1
+            if self._arrived == self.parties:
+                self._arrived = 0
+                self._meeting += 1
+        looks = 0
+        while self._meeting == meeting:
+            if self._broken:
+                raise threading.BrokenBarrierError
+            looks += 1
+            time.sleep(0 if looks < SPINS else NAP)
+
+    def abort(self) -> None:
+        """Let nobody wait for those who will not come."""
+        self._broken = True
 
 
 def _start(team: list[threading.Thread]) -> None:

@@ -27,7 +27,7 @@ from ordbm.model.side_scores import hidden_inputs, link_room, side_scores
 from ordbm.priors.counts import count_adaptive_precision
 from ordbm.priors.resolved import expected_couplings
 from ordbm.runtime.arrays import Array
-from ordbm.runtime.threads import run_on_threads, share
+from ordbm.runtime.threads import SpinBarrier, run_on_threads, share
 from ordbm.training.blocks import (
     LINK_CHUNKS,
     cut_blocks,
@@ -51,7 +51,7 @@ class _Pass(NamedTuple):
     level_velocity: Array
     other: Array  # (N, n) what the other side says, by its positions; or empty
     epoch: int
-    barrier: threading.Barrier
+    barrier: SpinBarrier
     objective: Array  # of each chunk, or of each row if it is sampled
 
     def share(self, entries: Entries, rows: CSR) -> Any:
@@ -149,7 +149,7 @@ class SideTraining:
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.blocks))
         now = _Pass(
             self._tables_now(), step, level_bias, level_velocity, other, epoch,
-            threading.Barrier(self.threads), np.zeros(self._objective_start[-1]),
+            SpinBarrier(self.threads), np.zeros(self._objective_start[-1]),
         )  # fmt: skip
 
         def work(numbers: Array, thread: int) -> None:
@@ -238,22 +238,20 @@ class SideTraining:
         block, side = self.blocks[number], self.side.parameters
         hidden, gradients, link_work, _ = self.workspace
         own = self.scores if self.learner.other_side == "exact" else self.scores[:0]
-        bounds = block.chunk_column
+        chunks = share(len(block.chunk_column) - 1, thread, self.threads)
         objective = now.objective[self._objective_start[number] :]
-        for chunk in range(*share(len(bounds) - 1, thread, self.threads)):
-            context = gradients.chunk_context[chunk, : len(block.row)]
-            if self.rows.value.size:
-                objective[chunk] = gaussian_conditionals(
-                    bounds[chunk], bounds[chunk + 1], block.entries, self.rows.value, side,
-                    block.row_shift, hidden, link_work, own, now.other, now.level_bias, gradients,
-                    context, self.row_work[thread].sum, self.learner.leave_out,
-                )  # fmt: skip
-            else:
-                objective[chunk] = level_conditionals(
-                    bounds[chunk], bounds[chunk + 1], block.entries, side, block.row_shift, hidden,
-                    link_work, own, now.other, now.level_bias, gradients, context,
-                    self.tiles[thread],
-                )  # fmt: skip
+        if self.rows.value.size:
+            gaussian_conditionals(
+                *chunks, block.chunk_column, block.entries, self.rows.value, side,
+                block.row_shift, hidden, link_work, own, now.other, now.level_bias, gradients,
+                len(block.row), self.row_work[thread].sum, self.learner.leave_out, objective,
+            )  # fmt: skip
+        else:
+            level_conditionals(
+                *chunks, block.chunk_column, block.entries, side, block.row_shift, hidden,
+                link_work, own, now.other, now.level_bias, gradients, len(block.row),
+                self.tiles[thread], objective,
+            )  # fmt: skip
 
     def _link_gradients(self, now: _Pass, block: Block, thread: int) -> None:
         """Gradients of all links, each chunk of the block's rows in a table of its own."""
