@@ -26,7 +26,8 @@ LEVELS = {
 def environment_of(level: str) -> dict[str, str]:
     """The variables that make a process use the instructions of `level` only."""
     core, lacking, hardware = LEVELS[level]
-    lacked = [name for name in switchable_features() if name.startswith(lacking)]
+    already = os.environ.get("NPY_DISABLE_CPU_FEATURES", "").replace(",", " ").split()
+    lacked = [*already, *(name for name in switchable_features() if name.startswith(lacking))]
     return {
         "NUMBA_CPU_NAME": level,
         "NUMBA_CPU_FEATURES": "",  # those of that name; Numba would add the host's, AVX-512 with it
