@@ -2,6 +2,8 @@
 
 import signal
 import threading
+import time
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +16,7 @@ import referee
 from cli_runs import HANGS
 from ordbm.inference.conditioned import ConditionedMachine, softmax
 from ordbm.kernels import stages, vector
+from ordbm.kernels.conditional import fill_level_exp
 from ordbm.kernels.hidden import softplus
 from ordbm.kernels.numerics import (
     VECTOR_MATH,
@@ -26,6 +29,7 @@ from ordbm.kernels.numerics import (
 )
 from ordbm.kernels.structures import LANES, LEVELS, padded
 from ordbm.model.learners import PseudoLikelihood
+from ordbm.runtime.interruption import safe_point
 from ordbm.runtime.threads import run_on_threads, share
 from ordbm.training.alternation import Trainer
 from ordbm.training.blocks import CHUNK_ENTRIES, MOST_CHUNKS, cut_blocks
@@ -90,19 +94,13 @@ def test_extremes_do_not_overflow(dtype):
 def level_step(row, level, on, rest, weights, bias, work, gradient, context):
     """The stages of a tile of ratings, as `level_conditionals` takes it through them."""
     up, down, mean, product, scores, safe = work
-    vector.fill(gradient, gradient.dtype.type(0))
-    stages.fill_level_exp(weights, up, down)
+    fill_level_exp(weights, up, down)
     stages.level_terms(row, level, on, rest, down, up, mean, product)
     all_safe = stages.log_products(product, scores, safe)
     ratios = scores.copy()
     gap, total = stages.level_residual(scores, bias, level)
-    stages.spread_residual(scores, mean, row, level, 0 * row, on, gradient, context)
+    stages.spread_residual(scores, mean, row, level, on, gradient, context)
     return all_safe, ratios, gap - np.log(total)
-
-
-@njit
-def add_scaled(amount, source, target):
-    vector.add_scaled(amount, source, target)
 
 
 @njit
@@ -129,7 +127,9 @@ def test_level_vectors(n, d, dtype):
         np.ones((2, wide, LEVELS), dtype), np.zeros((2, wide), dtype),
         np.zeros((2, wide // LEVELS), np.uint8),
     )  # fmt: skip
-    gradient = np.full((1, n, d), 7, dtype)
+    if d:
+        work[3][:, :n] = 7  # left over from other ratings
+    gradient = np.zeros((n, d), dtype)
     context = np.zeros((3, d), dtype)
     safe, ratios, objective = level_step(
         row, level, on, rest, weights, bias, work, gradient, context
@@ -151,22 +151,14 @@ def test_level_vectors(n, d, dtype):
         expected += asked
         expected[own] -= asked.sum(axis=0)
     np.testing.assert_allclose(objective, log_chance, **close)
-    np.testing.assert_allclose(gradient[0], expected, **close)
+    np.testing.assert_allclose(gradient, expected, **close)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", [0, LANES, 2 * LANES, 5 * LANES])
-def test_vectors(size, dtype):
+def test_a_column_moves_by_its_smoothed_gradient(size, dtype):
     rng = np.random.default_rng(size)
     close = {"rtol": 1e-5 if dtype == np.float32 else 1e-13}
-    out = np.zeros(size + 2 * LANES, dtype)  # with room to see writes out of bounds
-    inner = out[LANES : LANES + size]
-    source = rng.uniform(0.5, 1.5, size).astype(dtype)
-    add_scaled(dtype(0.3), source, inner)
-    np.testing.assert_allclose(inner, 0.3 * source, **close)
-    assert not out[:LANES].any()
-    assert not out[LANES + size :].any()
-
     n = 3
     w, v, g, mean = rng.normal(size=(4, n, size)).astype(dtype)
     smoothing = rng.normal(size=(n, n)).astype(dtype)
@@ -242,10 +234,12 @@ def test_errors_in_threads_are_raised_after_all_have_ended():
 
 
 def test_ctrl_c_while_threads_start_is_heard_after_all_have_ended(monkeypatch):
-    start, ended = threading.Thread.start, []
+    start, started, ended = threading.Thread.start, [], []
 
     def interrupted_start(thread):
-        signal.raise_signal(signal.SIGINT)
+        if not started:
+            signal.raise_signal(signal.SIGINT)
+        started.append(thread)
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", interrupted_start)
@@ -256,32 +250,68 @@ def test_ctrl_c_while_threads_start_is_heard_after_all_have_ended(monkeypatch):
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_ctrl_c_ends_long_work_that_can_be_stopped():
-    started, stopped, ended = threading.Semaphore(0), threading.Event(), []
+def working_until_ended(started, ended, then):
+    """Work of three threads that goes on for ever but for its safe points."""
 
     def work(thread):
         started.release()
         if thread == 2:
             for _ in range(3):
                 assert started.acquire(timeout=HANGS)
-            signal.raise_signal(signal.SIGINT)
-        assert stopped.wait(HANGS)
-        ended.append(thread)
+            then()
+        try:
+            while True:
+                safe_point()
+                time.sleep(0.001)
+        finally:
+            ended.append(thread)
 
+    return work
+
+
+def test_ctrl_c_ends_long_work_at_its_safe_points():
+    ended = []
+    pressed = partial(signal.raise_signal, signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
-        run_on_threads(3, work, stop=stopped.set)
+        run_on_threads(3, working_until_ended(threading.Semaphore(0), ended, pressed))
+    assert sorted(ended) == [0, 1, 2]
+
+
+def test_an_error_ends_the_long_work_of_others():
+    def fails():
+        raise ValueError("from a thread")
+
+    ended = []
+    with pytest.raises(ValueError, match="from a thread"):
+        run_on_threads(3, working_until_ended(threading.Semaphore(0), ended, fails))
+    assert sorted(ended) == [0, 1]
+
+
+def test_a_handler_that_raises_ends_long_work():
+    def raises(*_):
+        raise TimeoutError("mine")
+
+    ended = []
+    pressed = partial(signal.raise_signal, signal.SIGINT)
+    before = signal.signal(signal.SIGINT, raises)
+    try:
+        work = working_until_ended(threading.Semaphore(0), ended, pressed)
+        with pytest.raises(TimeoutError, match="mine"):
+            run_on_threads(3, work)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert sorted(ended) == [0, 1, 2]
 
 
 def test_ctrl_c_that_is_no_error_stops_nothing():
-    heard, stopped = [], []
+    heard, ended = [], []
     before = signal.signal(signal.SIGINT, lambda *_: heard.append("Ctrl-C"))
     try:
-        run_on_threads(2, lambda _: signal.raise_signal(signal.SIGINT), stop=stopped.append)
+        run_on_threads(2, lambda _: ended.append(signal.raise_signal(signal.SIGINT)))
     finally:
         signal.signal(signal.SIGINT, before)
     assert heard
-    assert not stopped
+    assert len(ended) == 2
 
 
 @pytest.mark.parametrize("total", [0, 1, 2, 7, 100])

@@ -18,12 +18,10 @@ import math
 
 from numba import njit
 
-from ordbm.kernels.numerics import sigmoid
+from ordbm.kernels.numerics import fast_exp, sigmoid
 from ordbm.kernels.options import INNER, KERNEL
 from ordbm.kernels.stages import (
     add_levels,
-    add_to_levels,
-    fill_level_exp,
     level_residual,
     level_terms,
     log_products,
@@ -31,10 +29,10 @@ from ordbm.kernels.stages import (
     store_levels,
 )
 from ordbm.kernels.structures import LEVELS
-from ordbm.kernels.vector import fill, prefetch
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
-TILE = 16  # ratings taken through each stage together, so that the processor can overlap them
+TILE = 16  # ratings of a column taken through each stage together
+_STEEPEST = 43.0  # |W| beyond this is cut, so that e^W e^-W' stays a float32
 _NOWHERE = -1e30  # the potential of levels that only fill a vector
 
 
@@ -47,6 +45,17 @@ def log_ratio(on, off, level, own):
     return total
 
 
+@njit(**INNER)
+def fill_level_exp(weights, up, down):
+    """up = e^W and down = e^-W of one column, (n, d) each."""
+    steepest = weights.dtype.type(_STEEPEST)
+    one = weights.dtype.type(1)
+    for s in range(weights.shape[0]):
+        for k in range(weights.shape[1]):
+            up[s, k] = fast_exp(min(max(weights[s, k], -steepest), steepest))
+            down[s, k] = one / up[s, k]
+
+
 @njit(**KERNEL)
 def level_conditionals(
     first_chunk, last_chunk, chunk_column, entries, side, row_shift, hidden, link_work, own_scores,
@@ -57,85 +66,68 @@ def level_conditionals(
     Discrete ratings, exactly; each chunk's log pseudo-likelihood goes to objective[chunk].
     """
     n = level_bias.size
-    one = level_bias.dtype.type(1)
-    columns = entries.column
     bias = tile.level_bias
     for s in range(bias.size):
         bias[s] = level_bias[s] if s < n else _NOWHERE
     for chunk in range(first_chunk, last_chunk):
         context = gradients.chunk_context[chunk]
         for r in range(n_rows):
-            fill(context[r], one * 0)
+            for k in range(context.shape[1]):
+                context[r, k] = 0
         total_log = 0.0
-        place = chunk_column[chunk] - 1
-        begin = entries.column_entry[chunk_column[chunk]]
-        end = entries.column_entry[chunk_column[chunk + 1]]
-        next_begin = begin
-        for tile_begin in range(begin, end, TILE):
-            tile_end = min(tile_begin + TILE, end)
-            count = tile_end - tile_begin
-            even = count + count % 2
-            position = entries.position[tile_begin:tile_end]
-            in_transpose = entries.in_transpose[tile_begin:tile_end]
-            row = entries.row[tile_begin:tile_end]
-            level = entries.level[tile_begin:tile_end]
-            tile_place = tile.index[0, :count]
-            tile_column = tile.index[1, :count]
-            tile_slot = tile.index[2, :count]
-            scores = tile.scores[:count]
-            mean = tile.mean[:count]
-            product = tile.product[:count]
-            for q in range(tile_end, min(tile_end + TILE, end)):
-                if own_scores.size:
-                    prefetch(own_scores, entries.position[q])
-                if other_scores.size:
-                    prefetch(other_scores, entries.in_transpose[q])
-            # Each stage is a loop of its own: the processor overlaps the ratings of a short loop.
-            fill(product, one)
-            t = 0
-            while t < count:
-                if tile_begin + t == next_begin:
-                    place += 1
-                    next_begin = entries.column_entry[place + 1]
-                    fill(gradients.coupling[place], one * 0)
-                    for s in range(n):
-                        gradients.bias[place, s, 0] = 0
-                    fill_level_exp(side.coupling[columns[place]], tile.up, tile.down)
-                stop = min(count, next_begin - tile_begin)
+        for place in range(chunk_column[chunk], chunk_column[chunk + 1]):
+            column = entries.column[place]
+            weights = side.coupling[column]
+            gradient = gradients.coupling[place]
+            bias_gradient = gradients.bias[place]
+            for s in range(n):
+                bias_gradient[s, 0] = 0
+                for k in range(gradient.shape[1]):
+                    gradient[s, k] = 0
+            fill_level_exp(weights, tile.up, tile.down)
+            end = entries.column_entry[place + 1]
+            for begin in range(entries.column_entry[place], end, TILE):
+                # Each stage is a loop of its own: the processor overlaps ratings of a short loop.
+                count = min(TILE, end - begin)
+                even = count + count % 2
+                row = entries.row[begin : begin + count]
+                level = entries.level[begin : begin + count]
+                position = entries.position[begin : begin + count]
+                slot = tile.slot[:count]
+                scores = tile.scores[:count]
+                mean = tile.mean[:count]
                 level_terms(
-                    row[t:stop], level[t:stop], hidden.on, hidden.off, tile.down, tile.up,
-                    mean[t:stop], product[t:stop],
+                    row, level, hidden.on, hidden.off, tile.down, tile.up, mean,
+                    tile.product[:count],
                 )  # fmt: skip
-                for u in range(t, stop):
-                    tile_place[u] = place
-                    tile_column[u] = columns[place]
-                t = stop
-            if not log_products(tile.product[:even], tile.scores[:even], tile.safe[:even]):
-                for t in range(count):
-                    weights = side.coupling[tile_column[t]]
+                if not log_products(tile.product[:even], tile.scores[:even], tile.safe[:even]):
+                    for t in range(count):
+                        for s in range(n):
+                            if not (tile.safe[t, s // LEVELS] >> (s % LEVELS)) & 1:
+                                scores[t, s] = log_ratio(
+                                    hidden.on[row[t]], hidden.off[row[t]], weights[s],
+                                    weights[level[t]],
+                                )  # fmt: skip
+                if side.rating_bias.size:
                     for s in range(n):
-                        if not (tile.safe[t, s // LEVELS] >> (s % LEVELS)) & 1:
-                            scores[t, s] = log_ratio(
-                                hidden.on[row[t]], hidden.off[row[t]], weights[s], weights[level[t]]
-                            )
-            if side.rating_bias.size:
-                add_levels(tile_column, side.rating_bias, scores)
-            if link_work.score.size:
-                for t in range(count):
-                    tile_slot[t] = position[t] - row_shift[row[t]]
-                add_levels(tile_slot, link_work.score, scores)
-            if own_scores.size:
-                store_levels(scores, position, own_scores)
-            if other_scores.size:
-                add_levels(in_transpose, other_scores, scores)
-            gap, total = level_residual(scores, bias, level)
-            total_log += gap - math.log(total)
-            add_to_levels(scores, tile_place, gradients.bias)
-            spread_residual(
-                scores, mean, row, level, tile_place, hidden.on, gradients.coupling, context
-            )
-            if link_work.score.size:
-                store_levels(scores, tile_slot, link_work.residual)
+                        for t in range(count):
+                            scores[t, s] += side.rating_bias[column, s]
+                if link_work.score.size:
+                    for t in range(count):
+                        slot[t] = position[t] - row_shift[row[t]]
+                    add_levels(slot, link_work.score, scores)
+                if own_scores.size:
+                    store_levels(scores, position, own_scores)
+                if other_scores.size:
+                    add_levels(entries.in_transpose[begin : begin + count], other_scores, scores)
+                gap, total = level_residual(scores, bias, level)
+                total_log += gap - math.log(total)
+                for s in range(n):
+                    for t in range(count):
+                        bias_gradient[s, 0] += scores[t, s]
+                spread_residual(scores, mean, row, level, hidden.on, gradient, context)
+                if link_work.score.size:
+                    store_levels(scores, slot, link_work.residual)
         objective[chunk] = total_log
 
 

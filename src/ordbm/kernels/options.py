@@ -8,6 +8,9 @@ an entry in the cache.
 """
 
 from ordbm.kernels.numerics import VECTOR_MATH
+from ordbm.runtime.kernel_cache import use_kernel_cache
+
+use_kernel_cache()  # before any kernel is made
 
 BUILDER = {
     "nogil": True,

@@ -1,7 +1,7 @@
 """The stages of a discrete rating's conditional, in vector registers (see `conditional`).
 
-A stage takes a tile of ratings at once, so that its loop is short and the processor overlaps them:
-`row`, `level`, `index`, `place` (tile,) say where in a table each rating's part is.
+A stage takes a tile of a column's ratings at once, so that its loop is short and the processor
+overlaps them: `row`, `level`, `index` (tile,) say where in a table each rating's part is.
 
 Hidden units come in whole vectors, as in `vector`, and so do levels in working room; where levels
 are stored tightly, (.., n), the last vector is loaded and stored under a mask.
@@ -15,33 +15,9 @@ from numba.extending import intrinsic
 from ordbm.kernels.emit import FUSED, INT, Vectors
 from ordbm.kernels.structures import LEVELS
 
-STEEPEST = 43.0  # |W| beyond this is cut, so that e^W e^-W' stays a float32
 _SAFE = 1e30  # a product of ratios beyond this, or below its inverse, has lost digits
 _LOWEST = -60.0  # log P(s) - log P(the likeliest level) is taken as at least this
 _ESTIMATED = ("arcp", "ninf", "contract")  # a / b may be a times a refined estimate of 1 / b
-
-
-@intrinsic
-def fill_level_exp(typingctx, weights, up, down):
-    """up = e^W and down = e^-W of one column, (n, d) each."""
-
-    def codegen(context, builder, signature, args):
-        v = Vectors(context, builder, signature.args[0].dtype)
-        weights, up, down = v.arrays(signature, args, 0, 1, 2)
-
-        def body(k, strip):
-            for part, value, offset in zip(
-                strip.kinds, strip.load(weights.data, k), strip.offsets, strict=True
-            ):
-                level = part.exp(part.clip(value, -STEEPEST, STEEPEST))
-                part.store(level, part.place(up.data, k, offset))
-                inverse = builder.fdiv(part.constant(1.0), level, flags=FUSED)
-                part.store(inverse, part.place(down.data, k, offset))
-
-        v.blocks(v.size(weights), body)
-        return context.get_dummy_value()
-
-    return types.void(weights, up, down), codegen
 
 
 def _other_level(builder, place, own):
@@ -53,9 +29,9 @@ def _other_level(builder, place, own):
 def level_terms(typingctx, row, level, on, rest, down, up, mean, product):
     """mean[j, k] = odds_k up[s, k] / (rest_k + odds_k up[s, k]), with odds_k = on_k down[own, k].
 
-    For ratings of one column: on and rest are those of the rating's row, own is its level, and j
+    on and rest are those of the rating's row, own is its level, and j
     counts the levels s other than that. product[s] (LEVELS,) is a vector whose lanes' product is
-    that of the denominators; it must be one at first, and at `own` it stays so.
+    that of the denominators, one at `own`.
     """
 
     def codegen(context, builder, signature, args):
@@ -64,6 +40,7 @@ def level_terms(typingctx, row, level, on, rest, down, up, mean, product):
         n, d = up.shape
 
         def body(k, strip):
+            is_first = builder.icmp_unsigned("==", k, k.type(0))
             with v.each(row.shape[0]) as (t, _):
                 r = v.index(row, t)
                 own = v.index(level, t)
@@ -72,6 +49,7 @@ def level_terms(typingctx, row, level, on, rest, down, up, mean, product):
                 downs = strip.load(v.row(down, own), k)
                 odds = strip.each(Vectors.multiply, ons, downs)
                 products = v.row(product, t)
+                v.store(v.constant(1.0), v.place(products, builder.mul(own, own.type(LEVELS))))
                 means = v.row(mean, t)
                 with cgutils.for_range(builder, builder.sub(n, n.type(1))) as loop:
                     s = _other_level(builder, loop.index, own)
@@ -84,7 +62,7 @@ def level_terms(typingctx, row, level, on, rest, down, up, mean, product):
                     )
                     strip.store(shares, means, builder.mul(loop.index, d), k)
                     to = v.place(products, builder.mul(s, s.type(LEVELS)))
-                    so_far = v.load(to)
+                    so_far = builder.select(is_first, v.constant(1.0), v.load(to))
                     for whole in wholes:
                         so_far = builder.fmul(so_far, v.folded(whole))
                     v.store(so_far, to)
@@ -171,22 +149,6 @@ def store_levels(typingctx, rows, index, table):
 
 
 @intrinsic
-def add_to_levels(typingctx, rows, index, table):
-    """table[index[t], s] += rows[t, s] for the n levels; `rows` is padded."""
-
-    def codegen(context, builder, signature, args):
-        v = Vectors(context, builder, signature.args[0].dtype, LEVELS)
-
-        def body(to, source, mask):
-            v.store_masked(v.add(v.load_masked(to, mask), v.load(source)), to, mask)
-
-        _over_levels(v, *v.arrays(signature, args, 1, 2, 0), body)
-        return context.get_dummy_value()
-
-    return types.void(rows, index, table), codegen
-
-
-@intrinsic
 def level_residual(typingctx, rows, bias, level):
     """rows[t, s] = [s = own] - P(s) with P(s) = e^(rows[t, s] + bias[s]) / Z, own = level[t].
 
@@ -241,8 +203,8 @@ def level_residual(typingctx, rows, bias, level):
 
 
 @intrinsic
-def spread_residual(typingctx, residual, mean, row, level, place, on, gradient, context_rows):
-    """gradient[place, s, k] += residual[s] mean[j, k] over levels s other than the rating's own.
+def spread_residual(typingctx, residual, mean, row, level, on, gradient, context_rows):
+    """gradient[s, k] += residual[s] mean[j, k] over levels s other than the rating's own.
 
     At its own level the rating is context for the row's other ratings only: their sum leaves
     gradient[own]; with residual[own] on_k it joins the row's context. (j as in level_terms.)
@@ -250,8 +212,8 @@ def spread_residual(typingctx, residual, mean, row, level, place, on, gradient, 
 
     def codegen(context, builder, signature, args):
         v = Vectors(context, builder, signature.args[0].dtype)
-        residual, mean, row, level, place, on, gradient, rows = v.arrays(signature, args, *range(8))
-        n, d = gradient.shape[1:]
+        residual, mean, row, level, on, gradient, rows = v.arrays(signature, args, *range(7))
+        n, d = gradient.shape
 
         def body(k, strip):
             asked = strip.variables()
@@ -260,13 +222,12 @@ def spread_residual(typingctx, residual, mean, row, level, place, on, gradient, 
                 own = v.index(level, t)
                 residuals = v.row(residual, t)
                 means = v.row(mean, t)
-                target = v.row(gradient, v.index(place, t))
                 strip.each(lambda x, to: builder.store(x.constant(0.0), to), asked)
                 with cgutils.for_range(builder, builder.sub(n, n.type(1))) as loop:
                     s = _other_level(builder, loop.index, own)
                     amount = strip.spread(builder.load(v.place(residuals, s)))
                     level_mean = strip.load(means, builder.mul(loop.index, d), k)
-                    to = v.place(target, builder.mul(s, d))
+                    to = v.place(gradient.data, builder.mul(s, d))
                     now = strip.load(to, k)
                     now = strip.each(Vectors.multiply_add, amount, level_mean, now)
                     strip.store(now, to, k)
@@ -277,7 +238,7 @@ def spread_residual(typingctx, residual, mean, row, level, place, on, gradient, 
                         amount, level_mean, asked,
                     )  # fmt: skip
                 totals = [builder.load(so_far) for so_far in asked]
-                to = v.place(target, builder.mul(own, d))
+                to = v.place(gradient.data, builder.mul(own, d))
                 now = strip.load(to, k)
                 strip.store(strip.each(lambda _, a, b: builder.fsub(a, b), now, totals), to, k)
                 amount = strip.spread(builder.load(v.place(residuals, own)))
@@ -289,4 +250,4 @@ def spread_residual(typingctx, residual, mean, row, level, place, on, gradient, 
         v.blocks(d, body)
         return context.get_dummy_value()
 
-    return types.void(residual, mean, row, level, place, on, gradient, context_rows), codegen
+    return types.void(residual, mean, row, level, on, gradient, context_rows), codegen

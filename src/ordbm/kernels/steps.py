@@ -6,8 +6,15 @@ the number of threads.
 
 from numba import njit
 
-from ordbm.kernels.options import KERNEL
-from ordbm.kernels.vector import add_context_rows, add_scaled, move_coupling
+from ordbm.kernels.options import INNER, KERNEL
+from ordbm.kernels.vector import move_coupling
+
+
+@njit(**INNER)
+def add_scaled(amount, source, target):
+    """target_k += amount source_k."""
+    for k in range(source.size):
+        target[k] += amount * source[k]
 
 
 @njit(inline="always")
@@ -64,20 +71,15 @@ def step_columns(
 
     `counts` (C,) is how many ratings each column has; the prior pulls by the share that is here.
     """
+    one = side.hidden_bias.dtype.type(1)
     for place in range(first, last):
         begin = entries.column_entry[place]
         end = entries.column_entry[place + 1]
-        if context.size and value.size:
+        if context.size:
             for q in range(begin, end):
-                add_scaled(
-                    value[entries.position[q]], context[entries.row[q]],
-                    gradients.coupling[place, 0],
-                )  # fmt: skip
-        elif context.size:
-            add_context_rows(
-                entries.row[begin:end], entries.level[begin:end], context,
-                gradients.coupling[place],
-            )  # fmt: skip
+                given = value[entries.position[q]] if value.size else one
+                target = gradients.coupling[place, entries.level[q]]
+                add_scaled(given, context[entries.row[q]], target)
         column = entries.column[place]
         count = counts[column]
         share = side.hidden_bias.dtype.type((end - begin) / count)

@@ -101,7 +101,7 @@ class Workspace(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """One thread's work on a few ratings of a discrete scale."""
+    """One thread's work on a few of a column's ratings, on a discrete scale."""
 
     up: Floats  # (n, d) e^W of a column
     down: Floats  # (n, d) e^-W
@@ -109,7 +109,7 @@ class Tile(NamedTuple):
     product: Floats  # (tile, padded n, LEVELS) ratios of levels to the observed one
     scores: Floats  # (tile, padded n)
     level_bias: Floats  # (padded n,)
-    index: NDArray[np.int64]  # (3, tile) place, column and slot
+    slot: NDArray[np.int64]  # (tile,)
     safe: NDArray[np.uint8]  # (tile, padded n / LEVELS) which products are in range, by bits
 
 

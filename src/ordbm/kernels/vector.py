@@ -15,35 +15,6 @@ _AHEAD = 8  # how many ratings before its turn the weights of a rating are fetch
 
 
 @intrinsic
-def prefetch(typingctx, table, row):
-    """Ask for the cache line of table[row], which will soon be read or written."""
-
-    def codegen(context, builder, signature, args):
-        v = Vectors(context, builder, signature.args[0].dtype)
-        (table,) = v.arrays(signature, args, 0)
-        v.prefetch(v.row(table, args[1]))
-        return context.get_dummy_value()
-
-    return types.void(table, types.intp), codegen
-
-
-@intrinsic
-def add_scaled(typingctx, amount, source, target):
-    """target_k += amount source_k."""
-
-    def codegen(context, builder, signature, args):
-        v = Vectors(context, builder, signature.args[1].dtype)
-        factor = v.spread(args[0])
-        source, target = v.arrays(signature, args, 1, 2)
-        with v.steps(source.shape[0]) as (k, _):
-            to = v.place(target.data, k)
-            v.store(v.multiply_add(factor, v.load(v.place(source.data, k)), v.load(to)), to)
-        return context.get_dummy_value()
-
-    return types.void(source.dtype, source, target), codegen
-
-
-@intrinsic
 def add_level_rows(typingctx, first, last, column, level, coupling, total):
     """total_k += sum_p W[column_p, level_p, k] over positions first..last, in float64.
 
@@ -93,41 +64,6 @@ def add_level_rows(typingctx, first, last, column, level, coupling, total):
         return context.get_dummy_value()
 
     return types.void(types.intp, types.intp, column, level, coupling, total), codegen
-
-
-@intrinsic
-def add_context_rows(typingctx, row, level, context_rows, gradient):
-    """gradient[level_q, k] += context_rows[row_q, k] for every entry q."""
-
-    def codegen(context, builder, signature, args):
-        v = Vectors(context, builder, signature.args[2].dtype)
-        row, level, rows, gradient = v.arrays(signature, args, 0, 1, 2, 3)
-
-        def body(k, strip):
-            with v.each(row.shape[0]) as (q, _):
-                part = strip.load(v.row(rows, v.index(row, q)), k)
-                to = v.row(gradient, v.index(level, q))
-                strip.store(strip.each(Vectors.add, part, strip.load(to, k)), to, k)
-
-        v.blocks(rows.shape[1], body)
-        return context.get_dummy_value()
-
-    return types.void(row, level, context_rows, gradient), codegen
-
-
-@intrinsic
-def fill(typingctx, table, value):
-    """table[..] = value; the size is a multiple of LANES."""
-
-    def codegen(context, builder, signature, args):
-        v = Vectors(context, builder, signature.args[0].dtype)
-        (table,) = v.arrays(signature, args, 0)
-        amount = v.spread(args[1])
-        with v.steps(v.size(table)) as (j, _):
-            v.store(amount, v.place(table.data, j))
-        return context.get_dummy_value()
-
-    return types.void(table, table.dtype), codegen
 
 
 @intrinsic

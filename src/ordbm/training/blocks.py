@@ -184,7 +184,7 @@ def tile_for(n_levels: int, n_hidden: int, dtype: Any) -> Tile:
         product=aligned((TILE, whole, LEVELS), dtype, 1.0),
         scores=aligned((TILE, whole), dtype),
         level_bias=aligned(whole, dtype),
-        index=np.zeros((3, TILE), np.int64),
+        slot=np.zeros(TILE, np.int64),
         safe=np.zeros((TILE, whole // LEVELS), np.uint8),
     )
 
