@@ -5,6 +5,7 @@ import http.server
 import json
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -333,3 +334,31 @@ def test_the_list_of_downloads():
 def test_the_known_checksum_is_that_of_the_archive(data_file):
     content = data_file("ml-1m.zip").read_bytes()
     assert (len(content), md5(content)) == DOWNLOADS["ml-1m"][1:]
+
+
+# -- several at once ------------------------------------------------------------------------------
+
+
+def test_several_who_want_the_same_file_fetch_it_once(server, tmp_path):
+    together = threading.Barrier(4)
+
+    def get(_):
+        together.wait(HANGS)
+        return server.get(tmp_path)
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(get, range(4)))
+    assert found == [tmp_path / f"{NAME}.zip"] * 4
+    assert found[0].read_bytes() == CONTENT
+    assert len(server.requests) == 1
+    assert list(tmp_path.iterdir()) == [found[0]]
+
+
+def test_one_that_fails_leaves_the_next_to_go_on(server, tmp_path):
+    right, server.content = server.content, b"altered on the way"
+    with pytest.raises(DownloadError, match="MD5"):
+        server.get(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    server.content = right
+    assert server.get(tmp_path).read_bytes() == CONTENT
+    assert [path.name for path in tmp_path.iterdir()] == [f"{NAME}.zip"]

@@ -22,6 +22,7 @@ from ordbm.data.ids import IdMap
 from ordbm.datasets import matched_ids, read_pairs, read_titles, sources
 from ordbm.datasets import record_checks as checking
 from ordbm.datasets.delimited import arrow_columns, records
+from ordbm.datasets.limits import Budget
 from ordbm.datasets.netflix import netflix_columns, netflix_records
 from ordbm.datasets.titles import read_item_table, read_title_table
 from ordbm.errors import RatingsError, SettingsError
@@ -211,7 +212,9 @@ def test_columns_in_another_order_and_without_names(written):
         (PLAIN, {"encoding": "klingon"}, "encoding='klingon' is not known"),
         (PLAIN, {"duplicates": "first"}, "duplicates must be"),
         (PLAIN, {"scale": "stars"}, "scale must be levels"),
-        ("1,2,3\n1,2,4\n", {"duplicates": "error"}, r"row 1 \(user 1, item 2\).*row 0 is line 1"),
+        ("1,2,3\n1,2,4\n", {"duplicates": "error"}, r"row 1 \(user 1, item 2\).*row 0 is line 1$"),
+        (f"{PLAIN}1,2,3\n1,2,4\n", {"duplicates": "error"}, "; row 0 is line 2$"),
+        (f"\n\n{PLAIN}1,2,3\n1,2,4\n", {"duplicates": "error"}, "; row 0 is line 4$"),
     ],
 )
 def test_what_cannot_be_told_is_asked_for(written, text, told, words):
@@ -436,7 +439,7 @@ def test_a_byte_order_mark_in_the_middle_is_text(written):
 @example("a b \r\nc d \r\n", " ")
 @example("a:::b\n::c", "::")
 def test_what_arrow_reads_is_what_the_records_say(text, separator):
-    cut = list(records(text, separator))
+    cut = list(records(text.encode(), separator))
     width = 2
     found = arrow_columns(text.encode(), separator, False, width, (0, 1))
     if found is None:
@@ -453,7 +456,7 @@ def test_what_arrow_reads_of_netflix_is_what_the_records_say(text):
     found = netflix_columns(text.encode())
     if found is None:
         return
-    cut = list(netflix_records(text))
+    cut = list(netflix_records(text.encode()))
     assert not any(record.problem for record in cut)
     read = [[texts.distinct[code] for code in texts.codes] for texts in found]
     assert read == [[record.fields[place] for record in cut] for place in range(3)]
@@ -480,23 +483,6 @@ def test_archives_are_never_unpacked_to_the_disk(tmp_path):
         archive.writestr("../../ratings.csv", PLAIN)
     assert triples(read_ratings(path)) == EXPECTED
     assert {file.name for file in tmp_path.rglob("*")} == {"in", "evil.zip"}
-
-
-def test_bombs_are_refused(tmp_path, written, monkeypatch):
-    monkeypatch.setattr(sources, "_HARMLESS", 10_000)
-    zeros = b"1,1,1\n" * 100_000
-    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("ratings.csv", zeros)
-    with pytest.raises(RatingsError, match=r"unpacks to 600,000 bytes or more from .* refused"):
-        read_ratings(tmp_path / "bomb.zip")
-    with pytest.raises(RatingsError, match=r"unpacks to .* refused"):
-        read_ratings(written(gzip.compress(zeros), "bomb.csv.gz"))
-    table = pa.table({name: np.zeros(10_000_000, np.int8) for name in ("user", "item", "rating")})
-    parquet.write_table(
-        table, tmp_path / "bomb.parquet", row_group_size=10**7, max_rows_per_page=10**7
-    )
-    with pytest.raises(RatingsError, match=r"claims 10,000,000 rows in .* refused"):
-        read_ratings(tmp_path / "bomb.parquet")
 
 
 def test_gzip_of_several_streams_and_cut_short(written):
@@ -534,7 +520,7 @@ def test_gzip_larger_than_a_slice_and_a_chunk():
     lines = b"".join(b"%d,%d,%d\n" % (row, row * 7919 % 9973, row % 5) for row in range(150_000))
     content = gzip.compress(lines) + gzip.compress(lines[:100])
     assert len(lines) > sources.UNPACKED_AT_ONCE
-    assert sources.gunzip(content, "x") == lines + lines[:100]
+    assert sources.gunzip(content, "x", Budget()) == lines + lines[:100]
 
 
 def test_members_without_a_name_are_refused(tmp_path, written):

@@ -173,3 +173,26 @@ def test_ratings_lost_beside_a_huge_one_are_an_error():
     with pytest.raises(RatingsError, match=r"0\.5, 5 cannot be told apart beside one of 1e\+31"):
         RatingScale.infer([0.5, 5, 1e31])
     assert len(RatingScale.infer([0.1 + 0.2 - 0.3, 0, 1, 0.5])) == 3
+
+
+def test_how_far_from_a_level_a_rating_may_be():
+    """A millionth of the largest level, the end included, or a quarter of the closest two."""
+    scale = RatingScale([0, 1])
+    assert scale.codes([1e-6, 0.0]).tolist() == [0, 0]
+    with pytest.raises(RatingsError, match="row 0"):
+        scale.codes([1.01e-6])
+    close = RatingScale([0, 2**-20, 2**10])  # a millionth of 1024 is far beyond the second level
+    assert close.codes([2**-22, 2**-20 + 2**-22]).tolist() == [0, 1]
+    with pytest.raises(RatingsError, match="row 0"):
+        close.codes([2**-20 + 2**-21])
+
+
+def test_halfway_is_the_higher_level_up_to_rounding():
+    """From a billionth of the largest level before it, or a millionth of the closest two."""
+    assert RatingScale([0, 1]).nearest(np.array([0.5, 0.5 - 0.9e-9, 0.5 - 1.5e-9])).tolist() == [
+        1, 1, 0,
+    ]  # fmt: skip
+    close = RatingScale([999, 999.001, 1000])  # a millionth of 0.001 is less than one of 1e-6
+    middle = (999 + 999.001) / 2
+    near = close.nearest(np.array([middle - 0.5e-9, middle - 5e-9]))
+    assert near.tolist() == [1, 0]

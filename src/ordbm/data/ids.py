@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, repeat
@@ -17,6 +17,9 @@ from ordbm.errors import RatingsError, offending_rows
 from ordbm.runtime.arrays import Codes
 
 _NEVER_MISSING = {int, str, bytes, tuple, bool}
+_INT64 = range(-(2**63), 2**63)
+_APART = {str, bytes, float, bool}  # their hashes are salted, or shared by sixteen at the most
+MOST_ALIKE = 100  # distinct ids of one hash
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class IdMap:
 
     @cached_property
     def _table(self) -> dict[Hashable, int]:
+        check_hashes(self.ids)
         table = dict(zip(self.ids, range(len(self)), strict=True))
         if len(table) < len(self):
             raise RatingsError("ids of an IdMap must be distinct; make one with IdMap.of(ids)")
@@ -121,6 +125,7 @@ def _factorised(values: list[Any], name: str) -> tuple[IdMap, Codes]:
     `5` and `5.0` are one id.
     """
     table: defaultdict[Any, int] = defaultdict(count().__next__)
+    check_hashes(values, name)
     try:
         codes = np.fromiter(map(table.__getitem__, values), np.int32, len(values))
     except TypeError:
@@ -134,6 +139,36 @@ def _factorised(values: list[Any], name: str) -> tuple[IdMap, Codes]:
             "drop these rows or give them an id"
         )
     return IdMap(tuple(map(_python_value, table))), codes
+
+
+def check_hashes(values: Collection[Any], name: str = "ids") -> None:
+    """An error if so many ids have one hash that a table of them would take for ever.
+
+    Python's hash of an integer is its rest by 2^61 - 1, so that anybody can make integers beyond 64
+    bits that all have one; of those within, sixteen have it at the most.
+    """
+    kinds = set(map(type, values)) - _APART
+    if not kinds:
+        return
+    if kinds == {int}:
+        doubtful = [value for value in values if type(value) is int and value not in _INT64]
+    else:
+        doubtful = [value for value in values if type(value) in kinds and _is_hashable(value)]
+    apart = {_shown(value): value for value in doubtful}
+    alike = Counter(map(hash, apart.values())).most_common(1)
+    if alike and alike[0][1] > MOST_ALIKE:
+        raise RatingsError(
+            f"{alike[0][1]:,} {name} have one hash, as integers beyond 64 bits may be made to: "
+            "give them as text, with a letter before each number"
+        )
+
+
+def _shown(value: Any) -> Any:
+    """What tells a value from others: its text, or itself where Python writes none."""
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):  # too many digits, too deeply nested
+        return id(value)
 
 
 def _unhashable(values: list[Any], name: str) -> RatingsError:

@@ -38,6 +38,16 @@ def finite_numbers(values: Any, name: str = "ratings", **beside: Any) -> Numbers
     return numbers
 
 
+def check_not_tiny(numbers: Numbers) -> None:
+    """An error if the squares of ratings vanish, and their deviation with them."""
+    largest = float(np.abs(numbers).max(initial=0))
+    if 0 < largest < 1 / LARGEST_NUMBER:
+        raise RatingsError(
+            f"ratings of at most {largest:g} are too small, their deviation would vanish: multiply "
+            "all ratings by one number"
+        )
+
+
 def _as_float(column: Column) -> Numbers | None:
     """`column` as float64 with NaN for None; None if something in it is not a real number."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":

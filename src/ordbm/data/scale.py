@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.data.columns import Column, plain_column
-from ordbm.data.numeric_columns import finite_numbers
+from ordbm.data.numeric_columns import check_not_tiny, finite_numbers
 from ordbm.errors import RatingsError, offending_rows
 from ordbm.runtime.arrays import Numbers
+from ordbm.runtime.printable import printable
 
 _MOST_INFERRED_LEVELS = 100
 MOST_LEVELS = 255  # a level is a uint8, and one code is left for "absent"
@@ -35,6 +36,7 @@ class ContinuousScale:
     def of(cls, values: Any) -> ContinuousScale:
         """The mean and deviation found in `values`; a deviation of zero becomes one."""
         numbers = finite_numbers(values)
+        check_not_tiny(numbers)
         return cls(float(numbers.mean()), float(numbers.std()) or 1.0)
 
     @property
@@ -129,7 +131,7 @@ class RatingScale:
 
     def __str__(self) -> str:
         if self.labels:
-            return f"{len(self)} levels: {' < '.join(self.labels)}"
+            return f"{len(self)} levels: {' < '.join(map(printable, self.labels))}"
         if self.edges is not None:
             return f"{len(self)} bins with edges {_abbreviated(self.edges)}"
         return f"{len(self)} level{'s' * (len(self) > 1)}: {_abbreviated(self.values)}"

@@ -7,8 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ordbm.data.csr import CSR, CSRPair
+from ordbm.data.numeric_columns import check_not_tiny
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import RatingScale, Scale
+from ordbm.errors import RatingsError
+
+LARGEST_RATING = 1e12  # in units of the deviation
 
 
 def standardiser_of(ratings: Ratings, mean_weight: float | None = None) -> Standardiser:
@@ -20,6 +24,7 @@ def standardiser_of(ratings: Ratings, mean_weight: float | None = None) -> Stand
     deviation of all ratings.
     """
     values = ratings.values.astype(np.float64)
+    check_not_tiny(values)
     mean = float(values.mean())
     left = values - mean
     if mean_weight is not None:
@@ -31,7 +36,7 @@ def standardiser_of(ratings: Ratings, mean_weight: float | None = None) -> Stand
             left = left - (np.bincount(codes, left, size) / (count + mean_weight))[codes]
     deviation = float(np.sqrt(np.mean(left**2)))
     rounding = 1e-9 * float(np.abs(values).max())
-    return Standardiser(mean, deviation if deviation > rounding else 1.0)
+    return Standardiser(mean, deviation if deviation > rounding else max(1.0, rounding))
 
 
 def machine_ratings(ratings: Ratings, standardiser: Standardiser | None) -> CSRPair:
@@ -48,9 +53,16 @@ def standardised_pair(given: CSRPair, scale: Scale, standardiser: Standardiser) 
 def standardised(given: CSR, scale: Scale, standardiser: Standardiser) -> CSR:
     """(rating - mean) / deviation of each rating, in single precision; all of level 0."""
     value = scale.values[given.level] if isinstance(scale, RatingScale) else given.value
+    apart = (value - standardiser.mean) / standardiser.deviation
+    far = np.abs(apart) > LARGEST_RATING
+    if far.any():
+        raise RatingsError(
+            f"a rating of {value[far][0]:g} is too far from all that was learnt from, around "
+            f"{standardiser.mean:g} with a deviation of {standardiser.deviation:g}: correct or "
+            "drop it"
+        )
     return given._replace(
-        level=np.zeros(len(given.column), np.uint8),
-        value=((value - standardiser.mean) / standardiser.deviation).astype(np.float32),
+        level=np.zeros(len(given.column), np.uint8), value=apart.astype(np.float32)
     )
 
 

@@ -6,6 +6,7 @@ needs of the network takes longer to load than all of this.
 
 from ordbm.datasets.embedded import load_dataset, load_genres, load_titles
 from ordbm.datasets.filters import filter_items
+from ordbm.datasets.limits import ReadLimits
 from ordbm.datasets.reader import Pairs, read_pairs, read_ratings
 from ordbm.datasets.text_columns import matched_ids
 from ordbm.datasets.titles import read_titles
@@ -13,6 +14,7 @@ from ordbm.datasets.writer import write_ratings
 
 __all__ = [
     "Pairs",
+    "ReadLimits",
     "filter_items",
     "load_dataset",
     "load_genres",

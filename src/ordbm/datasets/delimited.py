@@ -7,9 +7,9 @@ by line and knows where it is: it reads everything else, and finds what is wrong
 from __future__ import annotations
 
 import csv
-import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,10 +27,13 @@ _WIDE_BOMS = {
     b"\xff\xfe": "utf-16",
     b"\xfe\xff": "utf-16",
 }
-LINE_END = re.compile(r"\r\n|\n|\r")
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_NOT_BLANK = re.compile(rb"[^ \r\n]")
 NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what "surrogateescape" makes of such bytes
-LOOKED_AT = 64 * 1024
 _LONGEST_FIELD = csv.field_size_limit()  # a quote that is never closed makes one field of all
+LONGEST_RECORD = 2**20  # bytes: whatever is longer is no line of ratings
+_TOO_LONG = f"it is longer than {LONGEST_RECORD:,} characters"
+_QUOTES_AT_ONCE = 2**20
 
 
 class Record(NamedTuple):
@@ -65,16 +68,52 @@ def utf8_text(content: bytes, label: str, encoding: str) -> bytes:
     return content
 
 
-def as_text(content: bytes) -> str:
-    """Text in which bytes that are not UTF-8 stand as lone surrogates."""
-    return content.decode("utf-8", "surrogateescape")
+def text_lines(content: bytes) -> Iterator[str]:
+    """Each line with its end; bytes that are not UTF-8 stand in it as lone surrogates."""
+    begin = 0
+    for end in _LINE_END.finditer(content):
+        yield _as_text(content[begin : end.end()])
+        begin = end.end()
+    if begin < len(content):
+        yield _as_text(content[begin:])
+
+
+def line_count(content: bytes) -> int:
+    """How many lines there are, the blank ones and those in quotes too."""
+    returns = content.count(b"\r")
+    both = content.count(b"\r\n") if returns else 0
+    return content.count(b"\n") + returns - both + 1
+
+
+def numbered_lines(content: bytes, numbers: Iterable[int]) -> dict[int, str]:
+    """The lines of these numbers, counted from 1, without their ends."""
+    wanted = set(numbers)
+    few = islice(enumerate(text_lines(content), 1), max(wanted, default=0))
+    return {number: line.rstrip("\r\n") for number, line in few if number in wanted}
 
 
 def first_line(content: bytes) -> str:
     """The first line that is not blank; empty if there is none."""
-    return next(
-        (line for line in LINE_END.split(as_text(content[:LOOKED_AT])) if line.strip(" ")), ""
-    )
+    begin = _first_place(content)
+    return next(text_lines(content[begin : begin + LONGEST_RECORD + 2]), "").rstrip("\r\n")
+
+
+def first_record(content: bytes, separator: str, label: str) -> Record:
+    """The first record that is not blank, whole, or an error if it is too long to be one."""
+    begin = _first_place(content)
+    begun = content[begin : begin + LONGEST_RECORD + 2]
+    found = next(records(begun, separator), None)
+    is_cut = begin + len(begun) < len(content)
+    if is_cut and (found is None or found.problem or not _LINE_END.search(begun)):
+        raise RatingsError(
+            f"{label}: the first line is longer than {LONGEST_RECORD:,} bytes; is it a file of "
+            "ratings?"
+        )
+    if found is None:
+        raise RatingsError(f"{label} is empty: need lines of user, item, rating")
+    if found.problem:
+        raise RatingsError(f"{label}: the first line cannot be cut: {found.problem}")
+    return found._replace(line=found.line + line_count(content[:begin]) - 1)
 
 
 def separator_of(content: bytes, label: str, among: Sequence[str] = SEPARATORS) -> str:
@@ -92,7 +131,7 @@ def separator_of(content: bytes, label: str, among: Sequence[str] = SEPARATORS) 
 
 
 def records(
-    text: str, separator: str, *, quotes: bool = True, most_fields: int = 0
+    content: bytes, separator: str, *, quotes: bool = True, most_fields: int = 0
 ) -> Iterator[Record]:
     """Every record that is not blank, with the number of its first line, counted from 1.
 
@@ -102,26 +141,49 @@ def records(
     """
     if separator in {COLONS, SPACES} or not quotes:
         between = re.compile(r"[ \t]+" if separator == SPACES else re.escape(separator))
-        for number, line in enumerate(LINE_END.split(text), 1):
+        for number, whole in enumerate(text_lines(content), 1):
+            line = whole.rstrip("\r\n")
             stripped = line.strip(" \t") if separator == SPACES else line
-            if stripped.strip(" "):
+            if len(stripped) > LONGEST_RECORD:
+                yield Record(number, [], _TOO_LONG)
+            elif stripped.strip(" "):
                 fields = between.split(stripped, max(most_fields - 1, 0))
                 yield Record(number, [field.lstrip(" ") for field in fields])
         return
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True, strict=True
-    )
+    lines = _RecordLines(text_lines(content))
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
     while True:
-        line = reader.line_num + 1
+        first = lines.number + 1
+        lines.length = 0
         try:
             fields = next(reader)
         except StopIteration:
             return
         except csv.Error as problem:
-            yield Record(line, [], _quoting(str(problem)))
+            yield Record(first, [], _quoting(str(problem)))
             continue
         if fields and fields != [""]:
-            yield Record(line, fields)
+            yield Record(first, fields)
+
+
+class _RecordLines:
+    """Lines for `csv.reader`, which would make one record of all that follows an open quote."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines = lines
+        self.number = 0  # of the line that was handed out last
+        self.length = 0  # of the record so far
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.number += 1
+        self.length += len(line)
+        if self.length > LONGEST_RECORD + 2:
+            raise csv.Error(_TOO_LONG)
+        return line
 
 
 def arrow_columns(
@@ -134,15 +196,10 @@ def arrow_columns(
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import csv as arrow_csv  # noqa: PLC0415
 
-    body = _body(content) if header else content
-    quoted = False
-    if body is not None and separator in {COLONS, SPACES}:
-        body = _with_units(body, separator)
-    elif body is not None and b'"' in body:
-        quoted = _is_plainly_quoted(body, separator)
-        body = body if quoted else None
-    if not body or body.startswith(_BOM):  # which Arrow would leave out
+    found_body = _plain_body(content, separator, header)
+    if found_body is None:
         return None
+    body, quoted = found_body
     names = [str(place) for place in range(width)]
     wanted = [names[place] for place in places]
     try:
@@ -176,6 +233,23 @@ def arrow_columns(
     return found
 
 
+def _plain_body(content: bytes, separator: str, header: bool) -> tuple[Any, bool] | None:
+    """An Arrow buffer of what follows the header, and whether quotes are used; None if unclear."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    begin = _body_place(content) if header else 0
+    if begin is None or content.startswith(_BOM, begin):  # which Arrow would leave out
+        return None
+    quoted = False
+    body = pa.py_buffer(content)[begin:]
+    if separator in {COLONS, SPACES}:
+        body = pa.py_buffer(_with_units(content[begin:], separator) or b"")
+    elif content.find(b'"', begin) >= 0:
+        quoted = _is_plainly_quoted(content, begin, separator)
+        body = body if quoted else b""
+    return (body, quoted) if len(body) else None
+
+
 def encoded_column(column: Any) -> EncodedColumn:
     """An Arrow column of dictionary-encoded text."""
     whole = column.unify_dictionaries().combine_chunks()
@@ -189,19 +263,28 @@ def encoded_column(column: Any) -> EncodedColumn:
 
 def quoted_line(text: str) -> str:
     """A line as messages quote it."""
-    whole = repr(text).replace("\\udc", "\\x")  # bytes that are not UTF-8, as they were
+    whole = repr(text[:200]).replace("\\udc", "\\x")  # bytes that are not UTF-8, as they were
     return whole if len(whole) <= 80 else whole[:77] + "..."
 
 
-def _body(content: bytes) -> bytes | None:
-    """What follows the first line that is not blank; None if quotes might carry it over lines."""
-    end = 0
-    while True:
-        match = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r|\Z)").match(content, end)
-        assert match is not None
-        line, end = match.group(), match.end()
-        if line.strip(b" \r\n") or end >= len(content):
-            return None if line.count(b'"') % 2 else content[end:]
+def _as_text(line: bytes) -> str:
+    return line.decode("utf-8", "surrogateescape")
+
+
+def _first_place(content: bytes) -> int:
+    """Where the first line that is not blank begins; the end if there is none."""
+    found = _NOT_BLANK.search(content)
+    if not found:
+        return len(content)
+    return 1 + max(content.rfind(end, 0, found.start()) for end in (b"\r", b"\n"))
+
+
+def _body_place(content: bytes) -> int | None:
+    """Where the line after the first that is not blank begins; None if quotes may carry it over."""
+    begin = _first_place(content)
+    found = _LINE_END.search(content, begin)
+    end = found.end() if found else len(content)
+    return None if content.count(b'"', begin, end) % 2 else end
 
 
 def _with_units(body: bytes, separator: str) -> bytes | None:
@@ -215,26 +298,24 @@ def _with_units(body: bytes, separator: str) -> bytes | None:
     return body.replace(b" ", _UNIT)
 
 
-def _is_plainly_quoted(body: bytes, separator: str) -> bool:
+def _is_plainly_quoted(content: bytes, begin: int, separator: str) -> bool:
     """Whether quotes only ever open at the start of a field, close at its end, or are doubled.
 
     Every other quote, beginning with the first, must follow a separator, a line end or a quote, and
     those between must precede one; by induction every reader then agrees on what is quoted.
     """
-    text = np.frombuffer(body, np.uint8)
-    quotes = np.flatnonzero(text == ord('"'))
-    if len(quotes) % 2:
-        return False
+    text = np.frombuffer(content, np.uint8)[begin:]
     edge = np.zeros(256, bool)
     edge[[ord(separator), ord("\n"), ord("\r"), ord('"')]] = True
-    opening, closing = quotes[::2], quotes[1::2]
-    before = text[opening - 1]
-    if opening[0] == 0:
-        before[0] = ord("\n")
-    after = text[np.minimum(closing + 1, len(text) - 1)]
-    if closing[-1] == len(text) - 1:
-        after[-1] = ord("\n")
-    return bool(edge[before].all() and edge[after].all())
+    n_quotes = 0
+    for first in range(0, len(text), _QUOTES_AT_ONCE):
+        quotes = first + np.flatnonzero(text[first : first + _QUOTES_AT_ONCE] == ord('"'))
+        opening, closing = quotes[n_quotes % 2 :: 2], quotes[1 - n_quotes % 2 :: 2]
+        opening, closing = opening[opening > 0], closing[closing < len(text) - 1]
+        if not (edge[text[opening - 1]].all() and edge[text[closing + 1]].all()):
+            return False
+        n_quotes += len(quotes)
+    return n_quotes % 2 == 0
 
 
 def _quoting(problem: str) -> str:

@@ -1,7 +1,8 @@
 """Public MovieLens archives fetched from GroupLens: resumed where a download broke off, checked.
 
 A file is written beside its place as `NAME.part`, with `NAME.part.json` saying which version of the
-remote file it is the beginning of, and moved to its place once its checksum is right.
+remote file it is the beginning of, and moved to its place once its checksum is right. One process
+at a time fetches a file; others that want it wait, and take what came.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ordbm.errors import OrdbmError, SettingsError
+from ordbm.runtime.file_locks import locked_file
 
 BASE_URL = "https://files.grouplens.org/datasets/movielens/"
 TERMS = (
@@ -99,7 +101,8 @@ def get_dataset(
     """Fetch the archive of a public data set into `folder`; its path, for `read_ratings`.
 
     A file that is there already with the right checksum is left alone, and a download that broke
-    off goes on where it stopped. `progress` is called with the bytes so far and the bytes in all.
+    off goes on where it stopped; one that another process is at is waited for. `progress` is called
+    with the bytes so far and the bytes in all.
     The checksum is known for the archives that never change and fetched for the others.
     `insecure` permits plain http; `pause` is the first of the growing waits between attempts.
     """
@@ -113,7 +116,9 @@ def get_dataset(
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.is_file() and _md5_of(target) == md5:
             return target
-        fetcher.fetch(target, md5, progress or (lambda _done, _total: None))
+        with locked_file(target.with_name(f".{target.name}.lock"), wait=True):
+            if not (target.is_file() and _md5_of(target) == md5):  # another process had none either
+                fetcher.fetch(target, md5, progress or (lambda _done, _total: None))
     except DownloadError:
         raise
     except OSError as problem:

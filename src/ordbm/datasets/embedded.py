@@ -69,5 +69,5 @@ def _arrays(name: str) -> dict[str, NDArray[Any]]:
 
 
 def _movies(name: str) -> list[list[str]]:
-    text = _arrays(name)["movies_csv"].tobytes().decode()
-    return [record.fields for record in records(text, ",")][1:]
+    content = _arrays(name)["movies_csv"].tobytes()
+    return [record.fields for record in records(content, ",")][1:]

@@ -8,7 +8,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ordbm.data.columns import EncodedColumn
-from ordbm.datasets.delimited import Record, arrow_columns, as_text, first_line, records, utf8_text
+from ordbm.datasets.delimited import (
+    Record,
+    arrow_columns,
+    first_line,
+    line_count,
+    records,
+    utf8_text,
+)
 from ordbm.datasets.record_checks import Rules, are_good, checked_columns
 from ordbm.datasets.sources import SourceFile
 from ordbm.errors import RatingsError
@@ -24,10 +31,13 @@ def is_netflix(content: bytes) -> bool:
     return bool(_MOVIE.fullmatch(first_line(content).strip(" ")))
 
 
-def netflix_records(text: str) -> Iterator[Record]:
+def netflix_records(content: bytes) -> Iterator[Record]:
     """Every rating as user, movie, rating, with its line."""
     movie = ""
-    for line, fields, _ in records(text, ",", quotes=False):
+    for line, fields, problem in records(content, ",", quotes=False):
+        if problem:
+            yield Record(line, [], problem)
+            continue
         heading = _MOVIE.fullmatch(fields[0].rstrip(" ")) if len(fields) == 1 else None
         if heading:
             movie = heading.group(1)
@@ -82,7 +92,9 @@ def netflix_ratings(
     together: list[SourceFile] = []
     size = 0
     for file in files:
-        together.append(file._replace(content=utf8_text(file.content, file.label, encoding)))
+        content = utf8_text(file.content, file.label, encoding)
+        file.budget.add_rows(line_count(content), file.label)
+        together.append(file._replace(content=content))
         size += len(file.content)
         if size > _TOGETHER:
             parts.append(_texts_together(together, rules))
@@ -100,9 +112,9 @@ def _texts_together(files: list[SourceFile], rules: Rules) -> list[EncodedColumn
             return texts[:n_roles]
     checked = []
     for file in files:
-        text = as_text(file.content)
-        cut = (record._replace(fields=record.fields[:n_roles]) for record in netflix_records(text))
-        checked.append(checked_columns(file.label, cut, rules, text))
+        found = netflix_records(file.content)
+        cut = (record._replace(fields=record.fields[:n_roles]) for record in found)
+        checked.append(checked_columns(file.label, cut, rules, file.content))
     return _joined(checked)
 
 

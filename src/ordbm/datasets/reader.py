@@ -16,16 +16,17 @@ from ordbm.data.ratings import Duplicates, Ratings
 from ordbm.data.scale import ScaleLike, given_scale
 from ordbm.datasets.delimited import (
     COLONS,
-    LOOKED_AT,
     SEPARATORS,
     SPACES,
     arrow_columns,
-    as_text,
+    first_record,
+    line_count,
     records,
     separator_of,
     utf8_text,
 )
 from ordbm.datasets.header import header_of
+from ordbm.datasets.limits import ReadLimits
 from ordbm.datasets.netflix import NETFLIX_FILE, is_netflix, netflix_ratings
 from ordbm.datasets.parquet import PARQUET_MAGIC, parquet_columns
 from ordbm.datasets.rating_files import named_member, rating_files
@@ -39,6 +40,7 @@ from ordbm.datasets.record_checks import (
 from ordbm.datasets.sources import SourceFile, open_source, read_file
 from ordbm.datasets.text_columns import bad_ratings
 from ordbm.errors import RatingsError, SettingsError
+from ordbm.runtime.interruption import listening
 
 Layout = Literal["csv", "tsv", "colons", "spaces", "netflix", "parquet"]
 PathLike = str | os.PathLike[str]
@@ -59,6 +61,7 @@ class Pairs(NamedTuple):
     items: NDArray[Any]
 
 
+@listening()
 def read_ratings(
     path: PathLike,
     *,
@@ -71,6 +74,7 @@ def read_ratings(
     member: str | None = None,
     header: bool | None = None,
     encoding: str = "utf-8",
+    limits: ReadLimits | None = None,
 ) -> Ratings:
     """The ratings in a file, folder or archive (zip, tar, each also gzip-compressed).
 
@@ -84,13 +88,14 @@ def read_ratings(
     layout: "csv", "tsv", "colons", "spaces", "netflix" or "parquet", where it cannot be told.
     member: which file of a folder or archive, where there are several.
     header: whether the first line has names, where that cannot be told.
+    limits: how much may come out of a small file, where that is more than usual.
 
     Ids in text are integers if all of their column are, as Python writes them; otherwise text
     (`007` stays `"007"`). A line that cannot be used is an error that gives its number; nothing is
     left out.
     """
     rules = Rules({"user": user, "item": item, "rating": rating}, given_scale(scale))
-    found = _columns_at(path, rules, _Form(layout, member, header, encoding))
+    found = _columns_at(path, rules, _Form(layout, member, header, encoding, limits))
     users, items, values = found.columns
     try:
         return Ratings(users, items, values, found.scale or rules.scale or scale, duplicates)
@@ -99,6 +104,7 @@ def read_ratings(
         raise RatingsError(f"{found.label}: {problem}{where}") from None
 
 
+@listening()
 def read_pairs(
     path: PathLike,
     *,
@@ -108,10 +114,11 @@ def read_pairs(
     member: str | None = None,
     header: bool | None = None,
     encoding: str = "utf-8",
+    limits: ReadLimits | None = None,
 ) -> Pairs:
     """Users and items to predict for, read as by `read_ratings`; other columns are ignored."""
     rules = Rules({"user": user, "item": item})
-    found = _columns_at(path, rules, _Form(layout, member, header, encoding))
+    found = _columns_at(path, rules, _Form(layout, member, header, encoding, limits))
     users, items = (ids.values if isinstance(ids, EncodedColumn) else ids for ids in found.columns)
     return Pairs(users, items)
 
@@ -132,6 +139,7 @@ class _Form(NamedTuple):
     member: str | None
     header: bool | None
     encoding: str
+    limits: ReadLimits | None
 
 
 def _columns_at(path: PathLike, rules: Rules, form: _Form) -> _Found:
@@ -145,12 +153,15 @@ def _columns_at(path: PathLike, rules: Rules, form: _Form) -> _Found:
         raise SettingsError(
             f"encoding={encoding!r} is not the name of one: give a text, as in encoding='latin-1'"
         )
+    limits: Any = ReadLimits() if form.limits is None else form.limits
+    if not isinstance(limits, ReadLimits):
+        raise SettingsError(f"limits={limits!r}: give ReadLimits, as in ReadLimits(rows=10**9)")
     for role, column in rules.choices.items():
         if column is not None and not isinstance(column, str | Integral):
             raise SettingsError(
                 f"{role}={column!r} is not a column: give its name, or its number from 0"
             )
-    with open_source(path) as source:
+    with open_source(path, limits) as source:
         names = [named_member(source, form.member)] if form.member else rating_files(source)
         first = read_file(source, names[0])
         layout = form.layout or _own_layout(first)
@@ -174,12 +185,9 @@ def _own_layout(file: SourceFile) -> Layout | None:
 
 def _delimited(file: SourceFile, rules: Rules, form: _Form) -> _Found:
     content = utf8_text(file.content, file.label, form.encoding)
+    file.budget.add_rows(line_count(content), file.label)
     separator = _separator(file._replace(content=content), form.layout)
-    first = next(records(as_text(content[:LOOKED_AT]), separator), None)
-    if first is None:
-        raise RatingsError(f"{file.label} is empty: need lines of {', '.join(rules.choices)}")
-    if first.problem:
-        raise RatingsError(f"{file.label}: the first line cannot be cut: {first.problem}")
+    first = first_record(content, separator, file.label)
 
     def is_rating(text: str) -> bool:
         return not bad_ratings([text], rules.scale)
@@ -188,9 +196,8 @@ def _delimited(file: SourceFile, rules: Rules, form: _Form) -> _Found:
     width = len(first.fields)
     texts = arrow_columns(content, separator, header, width, places)
     if texts is None or not are_good(texts, rules):
-        text = as_text(content)
-        cut = fields_at(records(text, separator), width, places, skip=int(header))
-        texts = checked_columns(file.label, cut, rules, text)
+        cut = fields_at(records(content, separator), width, places, skip=int(header))
+        texts = checked_columns(file.label, cut, rules, content)
     values = ids_and_ratings(texts, rules, file.label)
     return _Found(file.label, values, f"; row 0 is line {first.line + header}")
 

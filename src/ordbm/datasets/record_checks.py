@@ -11,9 +11,10 @@ import numpy as np
 
 from ordbm.data.columns import ColumnChoice, EncodedColumn
 from ordbm.data.scale import Scale
-from ordbm.datasets.delimited import LINE_END, NOT_UTF8, Record, quoted_line
+from ordbm.datasets.delimited import NOT_UTF8, Record, numbered_lines, quoted_line
 from ordbm.datasets.text_columns import bad_ratings, text_ids, text_ratings
 from ordbm.errors import SHOWN_ROWS, RatingsError
+from ordbm.runtime.interruption import safe_point
 
 _BATCH = 10_000  # records checked together
 
@@ -32,15 +33,22 @@ def are_good(texts: list[EncodedColumn], rules: Rules) -> bool:
         return False
     if "" in by_role["item"].distinct:
         return False
-    return "rating" not in by_role or not bad_ratings(by_role["rating"].distinct, rules.scale)
+    if "rating" not in by_role:
+        return True
+    rated = by_role["rating"].distinct
+    batches = (rated[first : first + _BATCH] for first in range(0, len(rated), _BATCH))
+    return not any(bad_ratings(batch, rules.scale) for batch in batches)
 
 
-def ids_and_ratings(texts: Sequence[EncodedColumn], rules: Rules, label: str) -> list[Any]:
-    """Columns of ids, encoded, and perhaps of ratings, in place of their texts."""
+def ids_and_ratings(texts: list[EncodedColumn], rules: Rules, label: str) -> list[Any]:
+    """Columns of ids, encoded, and perhaps of ratings, in place of their texts.
+
+    `texts` is emptied: of many distinct ids both forms would take much memory.
+    """
     if not len(texts[0].codes):
         raise RatingsError(f"{label} has no data: need lines of {', '.join(rules.choices)}")
-    ids = [text_ids(column) for column in texts[:2]]
-    return [*ids, *(text_ratings(column, rules.scale) for column in texts[2:])]
+    ids = [text_ids(texts.pop(0)) for _ in ("user", "item")]
+    return [*ids, *(text_ratings(texts.pop(0), rules.scale) for _ in texts[:])]
 
 
 def fields_at(
@@ -61,7 +69,7 @@ def fields_at(
 
 
 def checked_columns(
-    label: str, cut: Iterator[Record], rules: Rules, text: str
+    label: str, cut: Iterator[Record], rules: Rules, content: bytes
 ) -> list[EncodedColumn]:
     """The columns of records of the right shape, or an error that says which are wrong and how."""
     tables: list[dict[str, int]] = [{} for _ in rules.choices]
@@ -83,7 +91,7 @@ def checked_columns(
         codes.extend(found)  # type: ignore[arg-type]
     by_role = np.array(codes, np.int32).reshape(-1, len(tables))
     if total:
-        raise _unreadable(label, problems, total, text, len(by_role), rules)
+        raise _unreadable(label, problems, total, content, len(by_role), rules)
     return [EncodedColumn(list(table), by_role[:, role]) for role, table in enumerate(tables)]
 
 
@@ -93,6 +101,7 @@ def _with_bad_ratings(
     """Each record, and what is wrong with the ratings around it: quick to find for many at once."""
     place = list(rules.choices).index("rating") if "rating" in rules.choices else None
     while batch := list(islice(cut, _BATCH)):
+        safe_point()
         bad: dict[str, str] = {}
         if place is not None:
             texts = {record.fields[place] for record in batch if not record.problem}
@@ -120,13 +129,13 @@ def _unreadable(
     label: str,
     problems: Sequence[tuple[int, str]],
     total: int,
-    text: str,
+    content: bytes,
     n_good: int,
     rules: Rules,
 ) -> RatingsError:
-    lines = LINE_END.split(text)
+    lines = numbered_lines(content, [line for line, _ in problems])
     said = "; ".join(
-        f"line {line}: {problem}, in {quoted_line(lines[line - 1])}" for line, problem in problems
+        f"line {line}: {problem}, in {quoted_line(lines[line])}" for line, problem in problems
     )
     if not n_good and rules.scale is None and all("number" in p for _, p in problems):
         advice = (

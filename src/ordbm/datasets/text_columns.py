@@ -17,7 +17,6 @@ from ordbm.data.scale import RatingScale, Scale
 
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,99}", re.ASCII)  # one text per integer: no 007, +7, -0
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
-_INT64 = range(-(2**63), 2**63)
 
 
 def text_ids(texts: EncodedColumn) -> EncodedColumn:
@@ -28,9 +27,11 @@ def text_ids(texts: EncodedColumn) -> EncodedColumn:
     """
     if not all(map(INTEGER.fullmatch, texts.distinct)):
         return texts
-    integers = [int(text) for text in texts.distinct]
-    fits = all(integer in _INT64 for integer in integers)
-    return EncodedColumn(np.array(integers, np.int64) if fits else integers, texts.codes)
+    try:
+        integers: Any = np.fromiter(map(int, texts.distinct), np.int64, len(texts.distinct))
+    except OverflowError:
+        integers = [int(text) for text in texts.distinct]
+    return EncodedColumn(integers, texts.codes)
 
 
 def matched_ids(ids: Iterable[Any], known: IdMap) -> list[Any]:

@@ -6,7 +6,8 @@ import os
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from ordbm.datasets.delimited import LINE_END, quoted_line, records, utf8_text
+from ordbm.data.ids import check_hashes
+from ordbm.datasets.delimited import line_count, numbered_lines, quoted_line, records, utf8_text
 from ordbm.datasets.sources import SourceFile, name_list, open_source, read_file, visible_names
 from ordbm.datasets.text_columns import INTEGER
 from ordbm.errors import RatingsError
@@ -58,7 +59,9 @@ def read_titles(path: str | os.PathLike[str]) -> dict[Any, str] | None:
         file = read_file(source, names[0])
     titles = _titles(file, TITLE_FILES[_base(file.name)])
     if all(INTEGER.fullmatch(item) for item in titles):
-        return {int(item): title for item, title in titles.items()}
+        ids = [int(item) for item in titles]
+        check_hashes(ids, f"ids of {file.label}")
+        return dict(zip(ids, titles.values(), strict=True))
     return dict(titles)
 
 
@@ -73,7 +76,8 @@ def read_item_table(path: str | os.PathLike[str]) -> tuple[list[str], list[list[
     file = _single_file(path)
     names: list[str] | None = None
     rows = []
-    for line, fields, problem in records(_text(file), _separator(file)):
+    kept: dict[str, str] = {}  # each distinct text once
+    for line, fields, problem in records(_utf8(file), _separator(file)):
         if names is None and not problem:
             names = [name.strip() for name in fields]
         elif problem or names is None or len(fields) != len(names):
@@ -83,20 +87,20 @@ def read_item_table(path: str | os.PathLike[str]) -> tuple[list[str], list[list[
                 "tsv with a header"
             )
         else:
-            rows.append(fields)
+            rows.append([kept.setdefault(field, field) for field in fields])
     return names or [], rows
 
 
 def _titles(file: SourceFile, layout: TitleLayout) -> dict[str, str]:
-    text = _text(file)
+    content = _utf8(file)
     titles = {}
     for line, fields, problem in records(
-        text, layout.separator, quotes=not layout.n_fields, most_fields=layout.n_fields
+        content, layout.separator, quotes=not layout.n_fields, most_fields=layout.n_fields
     ):
         if layout.has_names and line == 1 and fields and not INTEGER.fullmatch(fields[0]):
             continue
         if problem or len(fields) <= max(layout.place, layout.n_fields - 1) or not fields[0]:
-            wrong = problem or f"no title in {quoted_line(LINE_END.split(text)[line - 1])}"
+            wrong = problem or f"no title in {quoted_line(numbered_lines(content, [line])[line])}"
             raise RatingsError(f"{file.label}: line {line}: {wrong}; correct or remove it")
         titles[fields[0].strip()] = fields[layout.place]
     return titles
@@ -117,10 +121,12 @@ def _base(name: str) -> str:
     return PurePosixPath(name).name.removesuffix(".gz")
 
 
-def _text(file: SourceFile) -> str:
-    """The older sets are in Latin-1, the newer ones in UTF-8."""
+def _utf8(file: SourceFile) -> bytes:
+    """The text in UTF-8: the older sets are in Latin-1, the newer ones in UTF-8."""
     content = utf8_text(file.content, file.label, "utf-8")
+    file.budget.add_rows(line_count(content), file.label)
     try:
-        return content.decode()
+        content.decode()
     except UnicodeDecodeError:
-        return content.decode("latin-1")
+        return content.decode("latin-1").encode()
+    return content
