@@ -155,6 +155,32 @@ def test_foreign_files_are_named_for_what_they_are(tmp_path):
         assert str(path) in str(caught.value)
 
 
+def test_places_that_cannot_be_read_are_named(tmp_path):
+    (tmp_path / "astray").symlink_to(tmp_path / "absent")
+    (tmp_path / "round").symlink_to(tmp_path / "round")
+    (tmp_path / "file").touch()
+    for path, words in (
+        (tmp_path / "astray", "does not exist: check the name"),
+        (tmp_path / "round", "Too many levels of symbolic links"),
+        (tmp_path / "file" / "below", "Not a directory"),
+        (tmp_path / ("a" * 300), "File name too long"),
+        ("/dev/null", "is not an ordinary file"),
+        ("a\0b", "embedded null byte"),
+    ):
+        with pytest.raises(ModelFileError, match=words) as caught:
+            read_container(path, "model")
+        assert repr(str(path)) in str(caught.value)
+
+
+def test_a_file_that_may_not_be_read_is_named(file, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(container.os, "open", refuse)
+    with pytest.raises(ModelFileError, match=r"cannot read .*a\.ordbm.*: Permission denied"):
+        read_container(file, "model")
+
+
 def test_a_pickle_is_never_run(tmp_path):
     class Bomb:
         def __reduce__(self):

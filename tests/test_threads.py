@@ -6,31 +6,65 @@ import numpy as np
 import pytest
 
 import ordbm
-from ordbm.errors import OrdbmError, ThreadsError
+from ordbm.errors import OrdbmError, SettingsError, ThreadsError
 from ordbm.runtime import cpus, threads
-from ordbm.runtime.threads import run_on_threads, thread_count
+from ordbm.runtime.threads import SpinBarrier, run_on_threads, thread_count
 from ordbm.training.ensemble import Ensemble
 
 
-@pytest.mark.parametrize("startable", [0, 1, 2])
-@pytest.mark.parametrize("with_stop", [False, True])
-def test_threads_that_started_do_not_wait_for_one_that_cannot(monkeypatch, startable, with_stop):
-    start, started, entered = threading.Thread.start, [], []
+@pytest.fixture
+def startable(monkeypatch):
+    """A function that lets only so many threads start from now on; it returns those that do."""
+    start, started = threading.Thread.start, []
 
-    def limited_start(thread):
-        if len(started) == startable:
-            raise RuntimeError("can't start new thread")
-        started.append(thread)
-        thread.daemon = True  # a test that fails must not hang
-        start(thread)
+    def limit(n):
+        def limited_start(thread):
+            if len(started) == n:
+                raise RuntimeError("can't start new thread")
+            started.append(thread)
+            thread.daemon = True  # a test that fails must not hang
+            start(thread)
 
-    monkeypatch.setattr(threading.Thread, "start", limited_start)
-    stop = (lambda: None) if with_stop else None
-    with pytest.raises(ThreadsError, match=rf"only {startable} of 3 .* threads=") as caught:
-        run_on_threads(3, entered.append, stop=stop)
+        monkeypatch.setattr(threading.Thread, "start", limited_start)
+        return started
+
+    return limit
+
+
+@pytest.mark.parametrize(("n", "wanted"), [(0, 3), (1, 3), (2, 3), (2, 4), (3, 4)])
+def test_threads_that_started_do_not_wait_for_one_that_cannot(startable, n, wanted):
+    started, barrier, entered = startable(n), SpinBarrier(wanted), []
+
+    def work(thread):  # as the parts of a kernel, which wait for each other
+        entered.append(thread)
+        barrier.wait()
+
+    with pytest.raises(ThreadsError, match=rf"only {n} of {wanted} .* threads=") as caught:
+        run_on_threads(wanted, work)
     assert isinstance(caught.value, OrdbmError)
-    assert not entered  # parts of a kernel would wait for the missing one
+    assert not entered
     assert not any(thread.is_alive() for thread in started)
+
+
+@pytest.mark.parametrize("n", range(8))
+def test_a_thread_that_cannot_start_ends_a_whole_training(startable, n):
+    """Two members at once, two threads each: six threads at first, more for every phase."""
+    rng = np.random.default_rng(0)
+    ratings = ordbm.Ratings(*rng.integers(20, size=(2, 200)), rng.integers(1, 6, 200))
+    model = ordbm.OrdinalBM(hidden=2, members=2, threads=4, item_links=0, epochs=2, presence=False)
+    started = startable(n)
+    with pytest.raises(ThreadsError, match=r"threads could be started"):
+        model.fit(ratings)
+    assert len(started) == n
+    assert not any(thread.is_alive() for thread in started)
+
+
+def test_more_threads_than_any_computer_has_are_refused(monkeypatch):
+    monkeypatch.setattr(threading.Thread, "start", lambda _: pytest.fail("a thread was started"))
+    ratings = ordbm.Ratings([1, 1, 2], [1, 2, 1], [1, 2, 3])
+    with pytest.raises(SettingsError, match=r"threads=100000: at most 1,024; .*None takes all"):
+        ordbm.OrdinalBM(threads=100_000).fit(ratings)
+    assert thread_count(1024) == 1024
 
 
 def cgroup(folder, files, own="0::/\n"):

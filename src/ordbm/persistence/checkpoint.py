@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from contextlib import ExitStack
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -27,10 +28,12 @@ from ordbm.persistence.stored_priors import (
     unpacked_preparation,
 )
 from ordbm.runtime.arrays import Array
-from ordbm.runtime.atomic_files import TEMPORARY
+from ordbm.runtime.atomic_files import remove_left_overs
+from ordbm.runtime.file_locks import locked_file
 from ordbm.training.state import Preparation, Saved
 
 FILE = "checkpoint.ordbm"
+LOCK = f".{FILE}.lock"
 PAUSE = 20  # times what writing took: how long to wait before the next; it costs 5 % at most
 
 
@@ -39,7 +42,7 @@ class Checkpoint:
 
     It is written when an epoch has ended, but not before `PAUSE` times the last writing's time have
     passed, and once more at the end: short epochs must not wait for the disk. Until a new file is
-    complete the old one stays.
+    complete the old one stays. As a context manager it keeps other trainings out of the folder.
     """
 
     def __init__(
@@ -51,16 +54,7 @@ class Checkpoint:
         validation: Ratings | None = None,
     ) -> None:
         self.path = Path(folder) / FILE
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # A kill while writing leaves these behind.
-            for left_over in self.path.parent.glob(f".{FILE}.*{TEMPORARY}"):
-                left_over.unlink()
-        except OSError as error:
-            raise SettingsError(
-                f"checkpoint={os.fspath(folder)!r} cannot be used: {error.strerror}; give a folder "
-                "that can be written to"
-            ) from error
+        self._held = ExitStack()
         self._settings, self._learner = settings, learner
         self._data = _data(ratings, validation)
         self._shape = ratings.n_users, ratings.n_items, np.dtype(settings.dtype)
@@ -68,6 +62,27 @@ class Checkpoint:
         self.epoch = 0  # the one in the file, as far as this object knows
         self._written = -np.inf
         self._cost = 0.0
+
+    def __enter__(self) -> Self:
+        folder = self.path.parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._held.enter_context(locked_file(folder / LOCK))
+            remove_left_overs(self.path)
+        except BlockingIOError as error:
+            raise CheckpointError(
+                f"checkpoint={os.fspath(folder)!r} is in use by another training (process "
+                f"{error.args[2]}): wait for its end, or give each training a folder of its own"
+            ) from None
+        except OSError as error:
+            raise SettingsError(
+                f"checkpoint={os.fspath(folder)!r} cannot be used: {error.strerror}; give a folder "
+                "that can be written to"
+            ) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
 
     @property
     def is_due(self) -> bool:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +29,6 @@ Arrays = dict[str, NDArray[Any]]
 
 FORMAT = {"model": 1, "checkpoint": 1}  # the newest format of each kind
 METADATA = "ordbm"
-LARGEST_PARAMETER = 1e6  # far beyond what any machine learns, far below what overflows in a sum
 LONGEST_HEADER = 100_000_000  # bytes; safetensors' own limit
 
 DTYPES = {
@@ -76,16 +77,44 @@ def write_container(
 
 def read_container(path: str | os.PathLike[str], kind: str) -> tuple[Header, Arrays]:
     """The header and the arrays of a file of this kind, checked against its checksum."""
-    from safetensors import SafetensorError  # noqa: PLC0415
+    with opened_container(path, kind) as file:
+        return read_opened(file, path, kind)
 
-    try:
-        return _read(path, kind)
-    except ModelFileError:
-        raise
-    except OSError as error:
-        raise ModelFileError(f"cannot read {_shown(path)}: {error.strerror or error}") from error
-    except (SafetensorError, ValueError, RecursionError):
-        raise _altered(path) from None
+
+@contextmanager
+def opened_container(path: str | os.PathLike[str], kind: str) -> Iterator[BinaryIO]:
+    """The ordinary file that `path` names now, open to be read; errors within name it.
+
+    It is opened once: whoever puts another file in its place meanwhile changes nothing.
+    """
+    handle = _opened(path, kind)
+    with os.fdopen(handle, "rb", buffering=0) as file:
+        try:
+            yield file
+        except ModelFileError:
+            raise
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        except FAULTS:
+            raise _altered(path) from None
+
+
+def read_opened(file: BinaryIO, path: str | os.PathLike[str], kind: str) -> tuple[Header, Arrays]:
+    """What `read_container` gives, of a file that `opened_container` has opened."""
+    size = os.fstat(file.fileno()).st_size
+    layout, data = _layout(file, size, path, kind)
+    metadata = layout.pop("__metadata__", {})
+    text = metadata.get(METADATA)
+    if text is None:
+        raise ModelFileError(
+            f"{_shown(path)} is a safetensors file, but not one of ordbm's: it has no "
+            f"{METADATA!r} entry; check the name"
+        )
+    found = _read_metadata(path, kind, text)
+    arrays = _read_arrays(file, layout, data, size)
+    if _signed(kind, found["format"], found["header"], arrays) != text:
+        raise _altered(path)
+    return migrated(kind, found["format"], FORMAT[kind], found["header"], arrays)
 
 
 def taken(arrays: Arrays, name: str, dtype: Any, *shape: int | None) -> NDArray[Any]:
@@ -99,47 +128,79 @@ def taken(arrays: Arrays, name: str, dtype: Any, *shape: int | None) -> NDArray[
     return array
 
 
-def _read(path: str | os.PathLike[str], kind: str) -> tuple[Header, Arrays]:
-    from safetensors import safe_open  # noqa: PLC0415
+def _opened(path: str | os.PathLike[str], kind: str) -> int:
+    try:
+        # A pipe is not waited for: it is none of ours, whoever is at its other end.
+        handle = os.open(
+            path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        )
+    except FileNotFoundError:
+        raise ModelFileError(f"{_shown(path)} does not exist: check the name") from None
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    mode = os.fstat(handle).st_mode
+    if stat.S_ISREG(mode):
+        return handle
+    os.close(handle)
+    what = "a folder" if stat.S_ISDIR(mode) else "not an ordinary file"
+    raise ModelFileError(f"{_shown(path)} is {what}: give the name of a {kind} file")
 
-    fault = _fault_at_first_sight(Path(path), kind)
+
+def _layout(
+    file: BinaryIO, size: int, path: str | os.PathLike[str], kind: str
+) -> tuple[Header, int]:
+    """The JSON text that a safetensors file starts with, and where its data begin."""
+    first = file.read(9)
+    head = int.from_bytes(first[:8], "little")
+    fault = _fault_at_first_sight(first, head, size, kind)
     if fault:
         raise ModelFileError(f"{_shown(path)} {fault}")
-    with safe_open(path, framework="numpy") as content:
-        text = (content.metadata() or {}).get(METADATA)
-        if text is None:
-            raise ModelFileError(
-                f"{_shown(path)} is a safetensors file, but not one of ordbm's: it has no "
-                f"{METADATA!r} entry; check the name"
-            )
-        found = _read_metadata(path, kind, text)
-        if not all(content.get_slice(name).get_dtype() in DTYPES for name in content.keys()):  # noqa: SIM118
-            raise _altered(path)
-    arrays = _read_arrays(path)
-    if _signed(kind, found["format"], found["header"], arrays) != text:
-        raise _altered(path)
-    return migrated(kind, found["format"], FORMAT[kind], found["header"], arrays)
+    layout = json.loads(_whole(file, head, 8).tobytes())
+    if not isinstance(layout, dict):
+        raise ValueError("no layout")  # noqa: TRY004 -- a fault of the file
+    return layout, 8 + head
 
 
-def _read_arrays(path: str | os.PathLike[str]) -> Arrays:
-    """The arrays of a file whose layout safetensors has checked.
+def _read_arrays(file: BinaryIO, layout: Header, data: int, size: int) -> Arrays:
+    """The arrays of a file, once it is known that they fill it, one after the other.
 
-    Its own way to read them maps the whole file beside the copies: twice the memory at the peak.
+    Ours, because `safetensors` opens files by name and maps them beside the copies: that is twice
+    the memory, and a crash of the process if somebody cuts the file short in place.
     """
+    place = data
+    for name, entry in sorted(layout.items(), key=lambda one: tuple(one[1]["data_offsets"])):
+        begin, end = (data + _count(offset) for offset in entry["data_offsets"])
+        n_bytes = math.prod(map(_count, entry["shape"])) * np.dtype(DTYPES[entry["dtype"]]).itemsize
+        if begin != place or end - begin != n_bytes:
+            raise ValueError(f"{name} is not where it should be")
+        place = end
+    if place != size:
+        raise ValueError("there is more or less than there should be")
     arrays = {}
-    with Path(path).open("rb") as file:
-        head = int.from_bytes(file.read(8), "little")
-        layout = json.loads(file.read(head))
-        layout.pop("__metadata__", None)
-        for name, entry in layout.items():
-            begin, end = entry["data_offsets"]
-            dtype = np.dtype(DTYPES[entry["dtype"]]).newbyteorder("<")
-            array = np.empty(end - begin, np.uint8)
-            file.seek(8 + head + begin)
-            if file.readinto(array.data) != end - begin:
-                raise ValueError(f"{name} is not whole")
-            arrays[name] = array.view(dtype).reshape(entry["shape"])
+    for name, entry in layout.items():
+        begin, end = entry["data_offsets"]
+        dtype = np.dtype(DTYPES[entry["dtype"]]).newbyteorder("<")
+        arrays[name] = _whole(file, end - begin, data + begin).view(dtype).reshape(entry["shape"])
     return arrays
+
+
+def _whole(file: BinaryIO, size: int, place: int) -> NDArray[np.uint8]:
+    """`size` bytes from `place` on; a ValueError if there are not so many."""
+    found = np.empty(size, np.uint8)
+    file.seek(place)
+    read = 0
+    while read < size:
+        more = file.readinto(found.data[read:])  # type: ignore[attr-defined]
+        if not more:
+            raise ValueError("the file ends too early")
+        read += more
+    return found
+
+
+def _count(number: Any) -> int:
+    if type(number) is not int or number < 0:
+        raise ValueError("not a size")
+    return number
 
 
 def _signed(kind: str, version: int, header: Header, arrays: Arrays) -> str:
@@ -168,7 +229,7 @@ def _parts(text: str, arrays: Arrays) -> list[bytes | memoryview]:
     """The pieces of a safetensors file, in order; wide types first, so that all are aligned.
 
     `safetensors.numpy.save_file` opens a file by its name, where ours goes through one descriptor
-    that is flushed to disk before it takes its place; before its release 0.8 it copies all arrays.
+    that is flushed to disk before it takes its place.
     """
     layout: Header = {"__metadata__": {METADATA: text}}
     ordered = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
@@ -188,21 +249,14 @@ def _parts(text: str, arrays: Arrays) -> list[bytes | memoryview]:
     return [len(head).to_bytes(8, "little"), head, *(_raw(arrays[name]) for name in ordered)]
 
 
-def _fault_at_first_sight(file: Path, kind: str) -> str | None:
-    """What is wrong with the file before anything else reads it; None if nothing is."""
-    if not file.exists():
-        return "does not exist: check the name"
-    if not file.is_file():
-        what = "a folder" if file.is_dir() else "not an ordinary file"
-        return f"is {what}: give the name of a {kind} file"
-    with file.open("rb") as opened:
-        first = opened.read(9)
-        size = os.fstat(opened.fileno()).st_size
-    head = int.from_bytes(first[:8], "little")
-    if first[8:] == b"{" and head <= LONGEST_HEADER:
-        return None if head <= size - 8 else "is incomplete: save or fetch it again"
+def _fault_at_first_sight(first: bytes, head: int, size: int, kind: str) -> str | None:
+    """What is wrong with a file of `size` bytes that starts so; None if nothing is."""
     if len(first) < 9:
         return f"is {'incomplete' if first else 'empty'}: save or fetch it again"
+    if first[8:] == b"{" and head <= LONGEST_HEADER:
+        return None if head <= size - 8 else "is incomplete: save or fetch it again"
+    if first[8:] == b"{" and head <= size - 8:
+        return f"has a header of {head:,} bytes, and ordbm reads and writes {LONGEST_HEADER:,}"
     foreign = next((f"{name}, " for start, name in FOREIGN.items() if first.startswith(start)), "")
     return f"is {foreign}not an ordbm {kind} file: check the name"
 
@@ -240,6 +294,12 @@ def _refused(constant: str) -> Any:
 def _altered(path: str | os.PathLike[str]) -> ModelFileError:
     return ModelFileError(
         f"{_shown(path)} is incomplete or was altered after it was written: save or fetch it again"
+    )
+
+
+def _unreadable(path: str | os.PathLike[str], error: Exception) -> ModelFileError:
+    return ModelFileError(
+        f"cannot read {_shown(path)}: {getattr(error, 'strerror', None) or error}"
     )
 
 

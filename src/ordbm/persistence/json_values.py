@@ -19,6 +19,8 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from ordbm.data.ids import check_hashes
+
 STORABLE = "numbers, text, bytes, dates, UUIDs or tuples of them"
 DATE_UNIT = re.compile(r"<[mM]8(\[\d*(Y|M|W|D|h|m|s|ms|us|ns|ps|fs|as)\])?")
 LARGEST = 2**63  # whole numbers below it are written as they are
@@ -102,6 +104,7 @@ def unpacked_ids(name: str, arrays: dict[str, NDArray[Any]]) -> tuple[Hashable, 
         ids = tuple(map(unpacked, found))
         if any(value is None or value != value for value in ids):  # noqa: PLR0124
             raise ValueError("an id is missing")
+    check_hashes(ids)
     if len(set(ids)) < len(ids):
         raise ValueError("an id is there twice")
     return ids

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
@@ -18,11 +17,10 @@ from numpy.typing import NDArray
 
 from ordbm.data.csr import CSR, CSRPair, with_transpose
 from ordbm.data.ids import IdMap
-from ordbm.data.numeric_columns import LARGEST_NUMBER
-from ordbm.data.scale import ContinuousScale, RatingScale, Scale
-from ordbm.data.standardiser import Standardiser
+from ordbm.data.scale import RatingScale, Scale
+from ordbm.data.standardiser import LARGEST_RATING, Standardiser
 from ordbm.errors import ModelFileError
-from ordbm.inference.distributions import level_cells
+from ordbm.inference.distributions import cell_points, level_cells
 from ordbm.inference.fitted import FittedModel, Origin
 from ordbm.kernels.structures import padded
 from ordbm.model.features import Features, features
@@ -32,20 +30,25 @@ from ordbm.model.neighbours import Links
 from ordbm.model.settings import Settings, settings_of
 from ordbm.persistence.container import (
     FAULTS,
-    LARGEST_PARAMETER,
     Arrays,
     Header,
-    read_container,
+    opened_container,
+    read_opened,
     taken,
     write_container,
 )
-from ordbm.persistence.json_values import STORABLE, packed, packed_ids, unpacked, unpacked_ids
+from ordbm.persistence.json_values import STORABLE, packed_ids, unpacked_ids
 from ordbm.persistence.stored_links import link_arrays, unpacked_links
 from ordbm.persistence.stored_presence import packed_presence, presence_arrays, unpacked_presence
 from ordbm.persistence.stored_priors import (
     fold_in_arrays,
     packed_fold_in,
     unpacked_fold_in,
+)
+from ordbm.persistence.stored_scale import (
+    packed_scale,
+    unpacked_scale,
+    unpacked_standardiser,
 )
 from ordbm.persistence.stored_settings import (
     packed_settings,
@@ -55,8 +58,9 @@ from ordbm.persistence.stored_settings import (
 from ordbm.runtime.threads import thread_count
 from ordbm.training.loop import EpochRecord
 
-LARGEST_RATING = 1e12  # in units of its deviation
-WIDEST = 1e4  # sum of a column's Gaussian couplings; a quadrature spans it in half units
+MOST_POINTS = 2_000  # at which a continuous rating is looked at, or draws side by side
+ANSWER_MEMORY = 5e8  # bytes that answers may need, whatever the size of the file, and
+TIMES_THE_FILE = 20  # so many times its size
 
 
 class Stored(NamedTuple):
@@ -66,6 +70,7 @@ class Stored(NamedTuple):
     history: list[EpochRecord]
     interrupted: bool
     fitted: FittedModel
+    file_bytes: int | None = None  # of the file that it comes from
 
 
 def save_model(path: str | os.PathLike[str], model: Stored) -> None:
@@ -94,7 +99,7 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
         "features": fitted.machines[0].features.kind,
         "members": len(fitted.machines),
         "hidden": [int(side.n_hidden) if side else 0 for side in fitted.machines[0].sides],
-        "scale": _packed_scale(fitted.scale),
+        "scale": packed_scale(fitted.scale),
         "standardiser": fitted.standardiser,
         "presence": packed_presence(fitted.presence),
         "fold_in": packed_fold_in(fitted.fold_in_priors),
@@ -106,29 +111,62 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
     write_container(path, "model", header, arrays)
 
 
-def load_model(path: str | os.PathLike[str]) -> Stored:
-    """The model in a file, checked; no code in it is ever run."""
-    header, arrays = read_container(path, "model")
+def load_model(path: str | os.PathLike[str], memory: float = ANSWER_MEMORY) -> Stored:
+    """The model in a file, checked; no code in it is ever run.
+
+    Its answers must need no more than `memory` bytes, or what is in proportion to the file.
+    """
+    with opened_container(path, "model") as file:
+        header, arrays = read_opened(file, path, "model")
+        file_bytes = os.fstat(file.fileno()).st_size
     try:
-        return _stored(header, arrays)
+        stored = _stored(header, arrays)
     except FAULTS as error:  # its checksum holds, its content does not
         reason = f"no {error}" if isinstance(error, KeyError) else error
         raise ModelFileError(
             f"{os.fspath(path)!r} does not hold a model that ordbm could have written ({reason}): "
             "save or fetch it again"
         ) from None
+    needed = bytes_for_answers(stored.fitted)
+    if needed > max(memory, TIMES_THE_FILE * file_bytes):
+        raise ModelFileError(
+            f"{os.fspath(path)!r} has {file_bytes:,} bytes, and its answers would need "
+            f"{needed:,}: if you trust it, load it with ordbm.load(path, memory={1.1 * needed:.2g})"
+        )
+    return stored._replace(file_bytes=file_bytes)
+
+
+def bytes_for_answers(fitted: FittedModel) -> int:
+    """About what is held to answer a question, beside the model itself.
+
+    The inputs and means of all hidden units; one row's at many points, in double precision, to
+    explain a pair or to join several; and every level's potential of all items.
+    """
+    one = fitted.machines[0]
+    points = MOST_POINTS
+    if fitted.standardiser is not None and isinstance(fitted.scale, RatingScale):
+        points = max(points, len(cell_points(level_cells(fitted.scale, fitted.standardiser)).point))
+    units = [
+        (rows.n_rows, side.n_hidden)
+        for side, rows in zip(one.sides, fitted.ratings, strict=True)
+        if side is not None
+    ]
+    inputs = sum(n_rows * padded(n_hidden) for n_rows, n_hidden in units) * one.dtype.itemsize
+    at_points = points * max((n_hidden for _, n_hidden in units), default=0) * 8
+    potentials = len(one.level_bias) * len(fitted.items) * one.dtype.itemsize
+    return 2 * inputs * len(fitted.machines) + 4 * at_points + potentials
 
 
 def _stored(header: Header, arrays: Arrays) -> Stored:
     told = unpacked_settings(header["settings"])
     settings = settings_of(**told)
     learner_of(settings.learner)
-    scale = _unpacked_scale(header["scale"])
+    scale = unpacked_scale(header["scale"])
     users, items = (IdMap(unpacked_ids(f"{name}_ids", arrays)) for name in ("user", "item"))
     table = features(header["features"], len(scale) if isinstance(scale, RatingScale) else 1)
     if scale.is_continuous and not table.is_gaussian:
         raise ValueError("continuous ratings without Gaussian features")
-    standardiser = _unpacked_standard(header["standardiser"], scale, needed=table.is_gaussian)
+    standardiser = unpacked_standardiser(header["standardiser"], scale, needed=table.is_gaussian)
     rows = _rows(arrays, len(users), len(items), scale, standardiser)
     settings = replace(settings, hidden=tuple(header["hidden"]))  # may follow the ratings
     machines = _machines(header["members"], arrays, settings, table, len(users), len(items))
@@ -169,58 +207,6 @@ def _origin(version: Any, time: Any) -> Origin:
     if not isinstance(version, str) or not isinstance(time, str):
         raise TypeError("version and time must be text")
     return Origin(version, time)
-
-
-# -- scale ----------------------------------------------------------------------------------------
-
-
-def _packed_scale(scale: Scale) -> Header:
-    if isinstance(scale, ContinuousScale):
-        return {"mean": float(scale.mean), "deviation": float(scale.deviation)}
-    if scale.labels is not None:
-        return {"labels": packed(list(scale.labels))}
-    if scale.edges is not None:
-        return {"edges": scale.edges.tolist()}
-    return {"levels": scale.values.tolist()}
-
-
-def _unpacked_scale(plain: Header) -> Scale:
-    if "mean" in plain:
-        return ContinuousScale(*_unit([plain["mean"], plain["deviation"]]))
-    if "edges" in plain:
-        return RatingScale.bins(_numbers(plain["edges"]))
-    if "labels" not in plain:
-        return RatingScale(_numbers(plain["levels"]))
-    labels = unpacked(plain["labels"])
-    if not all(isinstance(label, str) for label in labels):
-        raise TypeError("labels must be text")
-    return RatingScale(labels)
-
-
-def _unpacked_standard(plain: Any, scale: Scale, *, needed: bool) -> Standardiser | None:
-    if (plain is not None) != needed:
-        raise ValueError("the Gaussian unit is at odds with the features")
-    if plain is None:
-        return None
-    standardiser = Standardiser(*_unit(plain))
-    if isinstance(scale, RatingScale):
-        with np.errstate(over="ignore"):
-            if not (np.abs(level_cells(scale, standardiser)[1:-1]) <= LARGEST_RATING).all():
-                raise ValueError("the Gaussian unit is at odds with the scale")
-    return standardiser
-
-
-def _unit(plain: Sequence[Any]) -> tuple[float, float]:
-    mean, deviation = _numbers(plain)
-    if not (abs(mean) <= LARGEST_NUMBER and 1 / LARGEST_NUMBER <= deviation <= LARGEST_NUMBER):
-        raise ValueError("a mean or deviation is out of range")
-    return mean, deviation
-
-
-def _numbers(plain: Sequence[Any]) -> list[float]:
-    if not all(type(value) is float for value in plain):
-        raise TypeError("a scale must have numbers")
-    return list(plain)
 
 
 # -- ratings, parameters, links -------------------------------------------------------------------
@@ -323,14 +309,9 @@ def _side(
 
 def _check_machine(machine: Machine) -> None:
     """An error unless all parameters are numbers of a size that can be reckoned with."""
-    sides = [side for side in machine.sides if side is not None]
-    parameters = (array for side in sides for array in (side.unknown_bias, *side.parameters))
-    for array in (machine.level_bias, *parameters):
-        if not max(array.max(initial=0), -array.min(initial=0)) <= LARGEST_PARAMETER:
-            raise ValueError("parameters are out of range: it has diverged")
-    for side in sides:
+    if machine.has_diverged:
+        raise ValueError("parameters are out of range: it has diverged")
+    for side in filter(None, machine.sides):
         bias, coupling = side.parameters.hidden_bias, side.parameters.coupling
         if bias[side.n_hidden :].any() or coupling[..., side.n_hidden :].any():
             raise ValueError("there are more hidden units than there should be")
-        if machine.features.is_gaussian and np.abs(coupling).sum(axis=2).max() > WIDEST:
-            raise ValueError("couplings are out of range: it has diverged")

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ordbm.model.machine import LARGEST_PARAMETER
 from ordbm.model.presence import KNOTS, Presence
-from ordbm.persistence.container import LARGEST_PARAMETER, Arrays, Header, taken
+from ordbm.persistence.container import Arrays, Header, taken
 
 
 def packed_presence(presence: Presence | None) -> Header | None:
@@ -54,8 +55,8 @@ def unpacked_presence(plain: Any, arrays: Arrays, n_users: int, n_items: int) ->
         if not (np.abs(parameters) <= LARGEST_PARAMETER).all():
             raise ValueError("a parameter of presence is out of range")
     typical, unknown_bias, user_precision = numbers
-    if typical <= 0 or user_precision <= 0:
-        raise ValueError("a typical user has ratings, and a user's bias a prior")
+    if typical < 1 or user_precision <= 0:
+        raise ValueError("a typical user has a rating, and a user's bias a prior")
     if (np.diff(KNOTS + recalibration) <= 0).any():
         raise ValueError("log-odds of being rated do not grow with their potentials")
     weight = np.zeros((size, size), np.float32)

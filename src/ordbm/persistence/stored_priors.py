@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ordbm.model.machine import Machine
-from ordbm.persistence.container import LARGEST_PARAMETER, Arrays, Header, taken
+from ordbm.model.machine import LARGEST_PARAMETER, Machine
+from ordbm.persistence.container import Arrays, Header, taken
 from ordbm.persistence.stored_links import link_arrays, unpacked_links
 from ordbm.persistence.stored_presence import packed_presence, presence_arrays, unpacked_presence
 from ordbm.priors.co_occurrence import CoOccurrence

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ordbm.errors import ModelFileError
+from ordbm.model.declaration import LARGEST_SETTING
 from ordbm.model.learners import (
     ContrastiveDivergence,
     Learner,
@@ -24,7 +25,6 @@ _LEARNER_KINDS = {kind.__name__: kind for kind in (PseudoLikelihood, Contrastive
 RULES: dict[str, Any] = {
     kind.__name__: kind for kind in (EmbeddingRules, PresenceRules, ResponseStyleRules, SizeRules)
 }
-LARGEST_SETTING = 1e15  # of a learner, where numbers are rates, precisions and sizes
 
 
 def packed_settings(told: Mapping[str, Any]) -> Header:

@@ -3,33 +3,52 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from numbers import Integral, Real
 from typing import Any
 
 from ordbm.errors import SettingsError
 
+LARGEST_COUNT = 2**62  # smaller ones can be doubled in 64 bits
+LONGEST_SHOWN = 200  # characters of a value
 
-def check_choice(name: str, value: object, known: tuple[str, ...]) -> None:
+
+def said(name: str, value: object) -> str:
+    """`name=value` in words, the middle left out where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of more digits than Python writes
+        text = f"a {type(value).__name__} too long to show"
+    if len(text) > LONGEST_SHOWN:
+        text = f"{text[: LONGEST_SHOWN // 2]}...{text[-20:]}"
+    return f"{name}={text}"
+
+
+def check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:
     """An error that names the setting unless it is one of the known ones."""
-    if value not in known:
-        raise SettingsError(f"{name}={value!r} is not known: use one of {', '.join(known)}")
+    if not isinstance(value, Hashable) or value not in known:  # an array is no choice
+        raise SettingsError(f"{said(name, value)} is not known: use one of {', '.join(known)}")
 
 
 def check_amount(name: str, value: Any) -> None:
     """An error that names the setting unless it is a number, 0 or more."""
     if not isinstance(value, Real) or not float(value) >= 0:
-        raise SettingsError(f"{name}={value!r}: must be a number, 0 or more")
+        raise SettingsError(f"{said(name, value)}: must be a number, 0 or more")
 
 
-def check_count(name: str, value: Any, least: int = 0) -> None:
-    """An error that names the setting unless it is a whole number of `least` or more."""
+def check_count(name: str, value: Any, least: int = 0, most: int | None = None) -> None:
+    """An error that names the setting unless it is a whole number from `least` to `most`."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or value < least:
-        raise SettingsError(f"{name}={value!r}: must be a whole number, {least} or more")
+        raise SettingsError(f"{said(name, value)}: must be a whole number, {least} or more")
+    if most is not None and value > most:
+        raise SettingsError(f"{said(name, value)}: must be at most {most:,}")
+    if value >= LARGEST_COUNT:
+        raise SettingsError(f"{said(name, value)}: must be below 2**62")
 
 
 def check_finite_amount(name: str, value: Any) -> None:
     """An error that names the setting unless it is a finite number of 0 or more."""
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not 0 <= float(value) < math.inf:
-        raise SettingsError(f"{name}={value!r}: must be a number, 0 or more")
+        raise SettingsError(f"{said(name, value)}: must be a number, 0 or more")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from ordbm.errors import SettingsError, ThreadsError
 from ordbm.runtime.cpus import usable_cpus
+from ordbm.runtime.interruption import listening, part_of_work, safe_point
 
 HEARD_WITHIN = 0.1  # seconds after which Ctrl-C is heard, at the latest
 SPINS = 2_000  # looks at a barrier without pause, a millisecond or two
 NAP = 1e-5  # seconds between looks after that
+MOST_THREADS = 1024  # more than the largest computers of today can use for one model
 
 
 def thread_count(threads: int | None) -> int:
@@ -23,59 +23,70 @@ def thread_count(threads: int | None) -> int:
         return usable_cpus()
     if threads < 1:
         raise SettingsError(f"threads={threads}: need at least 1, or None for all cores")
+    if threads > MOST_THREADS:
+        raise SettingsError(
+            f"threads={threads}: at most {MOST_THREADS:,}; more than there are cores bring nothing "
+            f"({usable_cpus()} here), and None takes all of them"
+        )
     return threads
 
 
-def run_on_threads(
-    threads: int, work: Callable[[int], Any], *, stop: Callable[[], Any] | None = None
-) -> None:
+def run_on_threads(threads: int, work: Callable[[int], Any]) -> None:
     """work(0), …, work(threads - 1) at once, each on a thread of its own.
 
     Returns when all have ended, then raises the first error. The parts of a kernel wait for each
-    other, so all must start and none may be left behind: none begins before all are there, and
-    Ctrl-C is heard after they have ended.
-    For work that takes long, `stop` makes it end soon: Ctrl-C is then heard at once, and `stop`
-    called if it is an error.
+    other, so all must start and none may be left behind: none begins before all are there. Ctrl-C,
+    or an error of one, ends those that are long at their safe points; the rest come to their end.
     """
     if threads == 1:
+        safe_point()
         work(0)
-        return
+        safe_point()
+    else:
+        with listening():
+            safe_point()
+            _run_team(threads, work)
+            safe_point()
+
+
+def _run_team(threads: int, work: Callable[[int], Any]) -> None:
+    part = part_of_work()
+    complete, ended = threading.Event(), threading.Semaphore(0)
+    started: list[threading.Thread] = []
     errors: list[BaseException] = []
-    ended = threading.Semaphore(0)
-    complete = threading.Event()
-    missing = False
+    done: list[int] = []
+    missing = True  # one at least
 
     def guarded(thread: int) -> None:
         try:
+            part.begin()
             complete.wait()
             if not missing:
                 work(thread)
         except BaseException as error:
             errors.append(error)
+            part.end()
         finally:
+            done.append(thread)
             ended.release()
 
-    team = [threading.Thread(target=guarded, args=(t,)) for t in range(threads)]
+    def wait() -> None:
+        # A join that an exception breaks off may take a running thread for ended.
+        while len(done) < len(started):
+            ended.acquire(timeout=HEARD_WITHIN)
+
     try:
-        with interrupts_held():
-            try:
-                _start(team)
-            except ThreadsError:
-                missing = True
-                complete.set()
-                _join(team)
-                raise
-            complete.set()
-            if stop is None:
-                _join(team)
-        _await(ended, threads)
+        _start([threading.Thread(target=guarded, args=(t,)) for t in range(threads)], started)
+        missing = False
+        complete.set()
+        wait()
     except BaseException:
-        if stop is not None:
-            stop()
-            with interrupts_held():
-                _join(team)
+        part.end()
+        complete.set()
+        wait()
         raise
-    _join(team)
+    for member in started:
+        member.join()
     if errors:
         raise errors[0]
 
@@ -93,7 +104,11 @@ class SpinBarrier:
         self._lock = threading.Lock()
 
     def wait(self) -> None:
-        """Wait until all have called this; a `BrokenBarrierError` if one of them cannot."""
+        """Wait until all have called this; a `BrokenBarrierError` if one of them cannot.
+
+        Here is also a safe point: whoever is ended by it must `abort`, as after any error.
+        """
+        safe_point()
         with self._lock:
             meeting = self._meeting
             self._arrived += 1
@@ -112,50 +127,17 @@ class SpinBarrier:
         self._broken = True
 
 
-def _start(team: list[threading.Thread]) -> None:
-    for number, member in enumerate(team):
+def _start(team: list[threading.Thread], started: list[threading.Thread]) -> None:
+    """Start the team, and add those that have to `started`."""
+    for member in team:
         try:
             member.start()
         except RuntimeError as error:
             raise ThreadsError(
-                f"only {number} of {len(team)} threads could be started ({error}): ask for fewer, "
-                f"threads={max(number, 1)}, or raise the system's limit"
+                f"only {len(started)} of {len(team)} threads could be started ({error}): ask for "
+                f"fewer, threads={max(len(started), 1)}, or raise the system's limit"
             ) from error
-
-
-def _await(ended: threading.Semaphore, times: int) -> None:
-    """Wait so that Ctrl-C is heard.
-
-    A join that it breaks off may take a running thread for ended, and what waits without end is not
-    broken off everywhere.
-    """
-    for _ in range(times):
-        while not ended.acquire(timeout=HEARD_WITHIN):
-            pass
-
-
-def _join(team: list[threading.Thread]) -> None:
-    """Wait for those that have started."""
-    for member in team:
-        if member.ident is not None:
-            member.join()
-
-
-@contextmanager
-def interrupts_held() -> Iterator[None]:
-    """Ctrl-C inside is noted, and handed to whoever handled it before at the end."""
-    heard: list[int] = []
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield
-        return
-    signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        if heard:
-            handler(heard[0], None)
+        started.append(member)
 
 
 def share(total: int, thread: int, threads: int) -> tuple[int, int]:
