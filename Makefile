@@ -1,6 +1,6 @@
 # Every target sets up what it needs; all it takes is a Python >= 3.11 with venv.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-avx2 test-all lint format docs release bench peers ranking scaling trials presence constraints clean
+.PHONY: help demo test test-avx2 test-all lint format docs fuzz release bench peers ranking scaling trials presence interruptions mutants constraints clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -30,6 +30,9 @@ test-all:  ## Run the tests on every supported Python found
 	  $(MAKE) test VENV=.venv-$$version PYTHON=python$$version || exit 1; ran=yes; \
 	done; test -n "$$ran" || { echo "none of Python $(VERSIONS) found"; exit 1; }
 
+fuzz: $(VENV)/.dev  ## Try odd inputs of every kind (ARGS="--inputs 1000000 --seed 1")
+	PYTHONPATH=tests $(BIN)/python -m fuzzing $(ARGS)
+
 lint: $(VENV)/.dev  ## Check style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -42,6 +45,9 @@ format: $(VENV)/.dev  ## Put the code into the common format
 
 docs: $(VENV)/.dev  ## Build the documentation into build/docs, warnings as errors
 	$(BIN)/python -m sphinx -E -W --keep-going -q $(ARGS) docs build/docs
+
+mutants: $(VENV)/.dev  ## Put small faults into the package and see which test notices (ARGS="--only kernels")
+	$(BIN)/python tools/mutants.py $(ARGS)
 
 release: $(VENV)/pyvenv.cfg  ## Build sdists and wheels into dist, and try them in an empty environment
 	$(BIN)/python tools/release.py $(ARGS)
@@ -64,6 +70,9 @@ trials: $(VENV)/.dev  ## Try settings on validation ratings (ARGS="--data filmtr
 
 presence: $(VENV)/.dev  ## Measure what presence gives and costs (ARGS="--only reliability")
 	PYTHON=$(BIN)/python benchmarks/presence $(ARGS)
+
+interruptions: $(VENV)/.dev  ## Interrupt and kill commands in every phase, 500 times each
+	$(BIN)/python tools/interrupt_many.py --page docs/results/interruptions.md $(ARGS)
 
 constraints: $(VENV)/.dev  ## Pin what is installed now as what is tested with
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt

@@ -145,7 +145,7 @@ def test_one_epoch_is_not_several():
 
 @pytest.fixture
 def pairs(model):
-    users, items = [1, 2, 3, 999, 5], [101, 102, 7, 103, 104]
+    users, items = [1, 2, 3, 999, 998, 5, 997], [101, 102, 7, 103, 104, 104, 7]
     frame = pd.DataFrame({"user": users, "item": items})
     frame.to_csv("pairs.csv", index=False)
     return model.predict_table(users, items, backend="pandas")
@@ -163,18 +163,18 @@ def test_predictions_are_the_library_s(pairs, form, at_once, monkeypatch):
         assert answer("predict", "model.ordbm", "pairs.csv", "-o", f"out.{form}") == ""
         found = pd.read_csv("out.csv") if form == "csv" else pd.read_parquet("out.parquet")
     pd.testing.assert_frame_equal(found, pairs, check_dtype=False)
-    assert found["known_user"].tolist() == [True, True, True, False, True]
-    assert found["known_item"].tolist() == [True, True, False, True, True]
+    assert found["known_user"].tolist() == [True, True, True, False, False, True, False]
+    assert found["known_item"].tolist() == [True, True, False, True, True, True, False]
 
 
 def test_strangers_are_counted(pairs):
-    assert len(pairs) == 5
-    assert "2 of 5 pairs" in run("predict", "model.ordbm", "pairs.csv", "-o", "out.csv").stderr
+    assert len(pairs) == 7
+    assert "4 of 7 pairs" in run("predict", "model.ordbm", "pairs.csv", "-o", "out.csv").stderr
 
 
 def test_a_file_of_predictions_in_json(pairs):
     found = json_answer("predict", "model.ordbm", "pairs.csv", "-o", "out.csv")
-    assert found == {"path": "out.csv", "pairs": len(pairs), "unknown_users": 1, "unknown_items": 1}
+    assert found == {"path": "out.csv", "pairs": len(pairs), "unknown_users": 3, "unknown_items": 2}
 
 
 def test_ids_of_pairs_may_be_of_several_kinds():
@@ -333,6 +333,23 @@ def test_folds(ratings):
     expected = ordbm.cross_validate(ordbm.OrdinalBM(**ARGUMENTS), ratings, 2)
     assert scores(found) == [pytest.approx(expected.scores)]
     assert len(found["models"][0]["evaluations"]) == 2
+
+
+def test_strangers_of_all_folds_are_counted(tmp_path):
+    """Whoever has one rating is a stranger in the fold that tests it, and so is such an item."""
+    lines = [f"{user},{item},{1 + (user + item) % 5}" for user in range(9) for item in range(6)]
+    lines += [f"single{n},{n % 6},{1 + n % 5}" for n in range(7)]
+    lines += [f"{n},once{n},{1 + n % 5}" for n in range(4)]
+    path = tmp_path / "ratings.csv"
+    path.write_text("\n".join(["user,item,rating", *lines]))
+    told = answer("evaluate", path, *SMALL, "--folds", "3", "--validation", "0")
+    words = " ".join(told.split())
+    assert "Without training ratings: the users of 7 and the items of 4 test ratings" in words
+    found = json_answer("evaluate", path, *SMALL, "--folds", "3", "--validation", "0")
+    each = [fold["unknown"] for fold in found["models"][0]["evaluations"]]
+    assert max(fold["users"] for fold in each) < 7
+    assert sum(fold["users"] for fold in each) == 7
+    assert sum(fold["items"] for fold in each) == 4
 
 
 def test_a_given_test_set_and_a_saved_model(ratings, tmp_path):

@@ -1,15 +1,17 @@
 """README and docs keep their word: what they show runs, and prints what they show."""
 
+import ast
 import contextlib
 import importlib
 import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import ordbm
-from docs_pages import PAGES, ROOT, alike, blocks, printed_by, with_times_of
+from docs_pages import NEAR, PAGES, ROOT, Block, Printed, alike, blocks, printed_by, with_times_of
 
 DOCS = ROOT / "docs"
 WITH_CODE = [page for page in PAGES if any(blocks(page.read_text(encoding="utf-8")))]
@@ -55,6 +57,42 @@ def test_outputs_differ_by_words_and_by_more_than_rounding():
     assert not alike("+0.05 for this one", "-0.05 for this one")
     assert with_times_of("in 7.6 s", "done in 81 s") == "done in 7.6 s"
     assert not alike("Toy Story 4.10", "Alien 4.10")
+
+
+def test_a_list_written_without_near_ties_has_none_on_another_processor():
+    differ = 2e-3  # gaps, from processor to processor
+    block = Block("python", "", 1, "a list", (0, 0), "")
+    assert Printed(block, "", NEAR - differ).is_robust
+    assert not Printed(block, "", differ).is_robust
+    assert Printed(block._replace(output=None), "", 0.0).is_robust  # nothing is shown of it
+
+
+def test_dependence_is_shown_against_the_marginals_of_the_joint_itself():
+    """Single predictions have other unseen ratings in the machine: their product differs anyway."""
+    multiplied = [
+        ast.unparse(node.value)
+        for page in WITH_CODE
+        for block in blocks(page.read_text(encoding="utf-8"))
+        if block.kind == "python" and "predict_joint" in block.code
+        for node in ast.walk(ast.parse(block.code))
+        if isinstance(node, ast.Attribute) and node.attr == "prod"
+    ]
+    assert multiplied
+    assert [code for code in multiplied if ".marginals(" not in code] == []
+
+
+def test_how_the_paper_predicts_is_stated_and_is_the_mode_of_mean_field():
+    """A machine of the paper's preset predicts exact means: the page says how to get the other."""
+    text = (DOCS / "how-to" / "settings.md").read_text(encoding="utf-8")
+    (call,) = re.findall(r"The paper predicts\s[^`]*`(model\.predict\([^`]*\))`", text)
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(9, size=(2, 60))
+    ratings = ordbm.Ratings(users, items, rng.integers(1, 6, 60), scale=[1, 2, 3, 4, 5])
+    model = ordbm.OrdinalBM(preset="paper", hidden=2, epochs=1).fit(ratings)
+    found = eval(call, {"model": model, "users": users, "items": items})
+    proba = model.predict_proba(users, items, method="mean_field")
+    np.testing.assert_array_equal(found, ratings.scale.values[proba.argmax(axis=1)])
+    assert (found != model.predict(users, items)).any()
 
 
 def test_links_between_files_lead_somewhere():

@@ -14,6 +14,7 @@ from ordbm.datasets import filter_items
 from ordbm.errors import NotFittedError, RatingsError, SettingsError
 from ordbm.metrics.prediction import validation_scores
 from ordbm.model.learners import ContrastiveDivergence, PseudoLikelihood
+from ordbm.model.neighbours import correlation_links
 
 TINY = {"hidden": 3, "members": 2, "item_links": 4, "epochs": 2}
 N_USERS, N_ITEMS = 40, 30
@@ -131,6 +132,29 @@ def test_sizes_of_the_two_sides(ratings, hidden, links):
     assert (model.user_factors().shape[1], model.item_factors().shape[1]) == expected
     np.testing.assert_allclose(model.predict_proba(*some_pairs()).sum(axis=1), 1.0)
     assert len(model.recommend(ratings={0: 5}, n=4)) == 4
+
+
+def test_links_are_found_as_the_settings_say(ratings):
+    def links(**told):
+        model = OrdinalBM(**TINY | {"epochs": 0, "item_links": 3, "user_links": 2, **told})
+        machine = model.fit(ratings).machines[0]
+        return [side.links for side in (machine.user_side, machine.item_side)]
+
+    def expected(shrinkage, support):
+        rows, values = (ratings.by_user, ratings.by_item), np.arange(1.0, 6.0)
+        how = {"shrinkage": shrinkage, "min_support": support, "budget": None, "threads": 1}
+        return [
+            correlation_links(rows[side], rows[1 - side], values, n_neighbours=n, **how)
+            for side, n in ((0, 3), (1, 2))
+        ]
+
+    def bits(found):
+        return [array.tobytes() for one in found for array in one]
+
+    assert bits(links(link_shrinkage=7.5, link_support=4)) == bits(expected(7.5, 4))
+    assert bits(links()) == bits(expected(100.0, 5))
+    different = [expected(7.5, 4), expected(100.0, 4), expected(7.5, 5), expected(100.0, 5)]
+    assert len({tuple(bits(one)) for one in different}) == 4
 
 
 def test_paper_preset(ratings):

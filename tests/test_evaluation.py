@@ -262,10 +262,10 @@ def test_a_fit_that_was_interrupted_is_not_scored():
 
 
 def test_strangers_are_counted_and_left_out_of_ranking(fitted):
-    users, items = ["u1", "u1", "nobody", "u2"], ["i1", "nothing", "i1", "i3"]
-    test = ordbm.Ratings(users, items, [5, 5, 5, 1], SCALE)
+    users = ["u1", "u1", "u1", "nobody", "u2"]
+    test = ordbm.Ratings(users, ["i1", "nothing", "none", "i1", "i3"], [5, 5, 5, 5, 1], SCALE)
     found = ordbm.evaluate(fitted, test, lists=5)
-    assert found.unknown == {"users": 1, "items": 1}
+    assert found.unknown == {"users": 1, "items": 2}
     assert found.unranked == {"without_relevant": 1, "unknown": 1}
     assert np.isfinite(list(found.scores.values())).all()
     assert np.isfinite(found.per_user["rmse"]).all()

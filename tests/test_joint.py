@@ -8,9 +8,11 @@ import pytest
 import ordbm
 import referee
 from ordbm.errors import SettingsError
+from ordbm.inference import joint
 from ordbm.inference.conditioned import ConditionedMachine, softmax
 from ordbm.inference.fold_in import fold_in_machine
 from ordbm.inference.joint import JointDistribution, joint_levels
+from ordbm.inference.joint_question import AskedRow, Question
 from ordbm.priors.fold_in_priors import CouplingPrior
 from ordbm.priors.response_styles import BiasPrior
 
@@ -153,6 +155,54 @@ def test_gibbs_draws_what_enumeration_says(kind, sides, links, question):
     deviation = np.sqrt(weight * (1 - weight) / (DRAWS / 10))
     assert np.all(np.abs(frequency - weight) < 4.5 * deviation + 1e-4)
     assert configurations.shape == (3 ** len(pairs), len(pairs))
+
+
+def test_gibbs_has_forgotten_its_start(monkeypatch):
+    """Chains that need some thirty sweeps to leave where they start, one draw of each.
+
+    Two linked pairs: their own potentials ask for level 0, their link for level 1 in both, and a
+    chain has to flip one pair against both to get there. Two more share a hidden unit likewise.
+    """
+    monkeypatch.setattr(joint, "CHAINS", DRAWS)
+    potential = np.tile([0.0, -3.5], (4, 1))
+    together = np.array([[0.0, 0.0], [0.0, 11.0]])
+    coupling = np.array([[[0.0], [7.0]], [[0.0], [7.0]]])
+    shared = AskedRow(np.array([2, 3]), np.array([-5.0]), coupling)
+    question = Question(potential, [shared], [(0, 1, together)])
+    configurations, weight = joint._enumerate(question)
+    values, share = joint._gibbs_levels(question, DRAWS, 0)
+    np.testing.assert_allclose(share, 1 / DRAWS)
+    both = [weight[(configurations[[q, q + 1]] == 1).all(axis=0)].sum() for q in (0, 2)]
+    assert min(both) > 0.8
+    for q, expected in zip((0, 2), both, strict=True):
+        found = (values[:, [q, q + 1]] == 1).all(axis=1).mean()
+        assert abs(found - expected) < 5 * np.sqrt(expected * (1 - expected) / DRAWS)
+
+
+def test_gaussian_gibbs_has_forgotten_its_start(monkeypatch):
+    """One hidden unit that a chain seldom turns on, and that is on most of the time."""
+    monkeypatch.setattr(joint, "CHAINS", DRAWS)
+    coupling, bias = 4.0, -6.0
+    hidden = AskedRow(np.array([0]), np.array([bias]), np.array([[[coupling]]]))
+    question = Question(np.zeros((1, 1)), [hidden], [])
+    values, _ = joint._gibbs_gaussian(question, np.eye(1), DRAWS, 0)
+    on = 1 / (1 + np.exp(-bias - coupling**2 / 2))  # the rating is N(coupling h, 1) given h
+    assert on > 0.85
+    variance = 1 + coupling**2 * on * (1 - on)
+    assert abs(values.mean() - coupling * on) < 5 * np.sqrt(variance / DRAWS)
+    assert abs(values.var() / variance - 1) < 0.1
+
+
+def test_gibbs_sweeps_as_often_as_it_must(monkeypatch):
+    """What is drawn after the start is forgotten is kept, round by round, and no more."""
+    monkeypatch.setattr(joint, "BURN_IN", 3)
+    case = referee.case("ordinal", "joint", "both")
+    sweeps = []
+    plain = joint._sample_states
+    monkeypatch.setattr(joint, "_sample_states", lambda *a: sweeps.append(1) or plain(*a))
+    asked(case, QUESTIONS["user"], limit=1, draws=401)
+    n_pairs = len(QUESTIONS["user"])
+    assert len(sweeps) == n_pairs * (1 + 3 + 3)  # the start, what is forgotten, 200 + 200 + 1
 
 
 def test_gibbs_is_reproducible():

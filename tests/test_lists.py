@@ -11,9 +11,10 @@ import referee
 from answers import exactly, predictions
 from ordbm import OrdinalBM, Ratings
 from ordbm.errors import ModelFileError, RatingsError, SettingsError
+from ordbm.inference.fitted import FittedModel
 from ordbm.model import presence as presences
 from ordbm.persistence.container import read_container, write_container
-from ordbm.recommend import recommendation
+from ordbm.recommend import lists, recommendation
 from ordbm.recommend.criteria import NAMED, AtLeast, Energy, Facts, LongTail, MeanRating, Rated
 from ordbm.recommend.diversity import diverse_places, hidden_directions
 from ordbm.recommend.lists import REASONS
@@ -70,6 +71,36 @@ def ids(listed):
 
 def item_codes(model, items):
     return model._state.items.codes(list(items))
+
+
+def test_how_many_items_are_looked_at_closely(monkeypatch):
+    """A thousand for one person, or ten times as many as the list has; of everybody's, the latter.
+
+    Where presence cannot choose them, all are.
+    """
+    n_items, rng = 1400, np.random.default_rng(0)
+    users = rng.integers(20, size=n_items)
+    ratings = Ratings(users, np.arange(n_items), 1 + np.arange(n_items) % 5)
+    model = OrdinalBM(hidden=1, members=2, item_links=0, epochs=0).fit(ratings)
+    looked_at = []
+    plain = FittedModel.ensemble_distribution
+
+    def counted(self, conditioned, users, items, *rest):
+        looked_at.append(len(items))
+        return plain(self, conditioned, users, items, *rest)
+
+    monkeypatch.setattr(FittedModel, "ensemble_distribution", counted)
+    unseen = n_items - np.count_nonzero(users == 3)
+    for n, by in ((10, "liked"), (110, "liked"), (10, "mean")):
+        assert len(model.recommend(3, n=n, by=by)) == n
+    assert looked_at == [1000, 1100, unseen]
+    shortlists = []
+    inner = lists._mean_field
+    monkeypatch.setattr(
+        lists, "_mean_field", lambda *asked: shortlists.append(asked[2].shape) or inner(*asked)
+    )
+    assert all(len(found) == 7 for found in model.recommend_all([3, 4], n=7, by="liked").values())
+    assert shortlists == [(2, 70)]
 
 
 # -- who may be on a list -------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The training loop: records, the best epoch kept, early stop, callbacks, going on."""
 
+import signal
 import tempfile
 from contextlib import suppress
 from types import SimpleNamespace
@@ -38,6 +39,10 @@ class CountingTrainer:
     def arrays(self):
         return [self.parameter]
 
+    @property
+    def has_diverged(self):
+        return not np.isfinite(self.parameter).all()
+
     def state(self):
         return {"parameter": self.parameter}
 
@@ -59,6 +64,56 @@ def test_without_validation_the_last_epoch_stays():
         (4, 4, -1 / 4),
     ]
     assert all(record.validation == {} and record.seconds >= 0 for record in records)
+
+
+def test_the_time_left_is_by_the_median_of_epochs_but_the_first(monkeypatch):
+    """The first may compile. Validation counts, and `seconds` are those of learning alone."""
+    now = [0.0]
+    trainer = CountingTrainer()
+    learn = trainer.epoch
+    lasting = [100.0, 2.0, 4.0, 9.0]
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: now[0])
+
+    def epoch(number, tell=None):
+        now[0] += lasting[number]
+        return learn(number, tell)
+
+    def validate():
+        now[0] += 1.0
+        return {"log_loss": 1.0}
+
+    trainer.epoch = epoch
+    records = train(trainer, 4, validate=validate).history
+    assert [record.seconds for record in records] == lasting
+    assert [record.seconds_left for record in records] == [3 * 101.0, 2 * 3.0, 1 * 4.0, 0.0]
+
+
+def test_ctrl_c_is_python_s_own_again_after_training():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        train(CountingTrainer(), 2)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_another_s_handler_of_ctrl_c_is_left_alone():
+    handlers = []
+
+    class Looking(CountingTrainer):
+        def epoch(self, number, tell=None):
+            handlers.append(signal.getsignal(signal.SIGINT))
+            return super().epoch(number, tell)
+
+    def mine(*_):
+        pass
+
+    before = signal.signal(signal.SIGINT, mine)
+    try:
+        train(Looking(), 2)
+        assert [*handlers, signal.getsignal(signal.SIGINT)] == [mine] * 3
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_no_epochs():

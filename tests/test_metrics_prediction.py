@@ -47,6 +47,17 @@ def test_scores_of_levels() -> None:
     assert worse["mae"] == pytest.approx((4 + 0 + 4) / 3)
 
 
+def test_the_median_has_at_least_half_at_or_below_it() -> None:
+    proba = [[0.5, 0.25, 0.25], [0.25, 0.25, 0.5], [0.25, 0.125, 0.625], [0, 0.5, 0.5], [0, 0, 1]]
+    found = LevelDistribution(RatingScale([1, 2, 4]), np.array(proba))
+    assert found.median().tolist() == [1, 2, 4, 2, 4]
+
+
+def test_what_was_held_impossible_has_a_finite_loss() -> None:
+    found = LevelDistribution(RatingScale([1, 2]), np.array([[1.0, 0.0], [1.0, 0.0]]))
+    assert found.log_probability(np.array([0, 1])).tolist() == [0.0, np.log(1e-300)]
+
+
 def test_scores_of_normals() -> None:
     ratings = Ratings(["a", "b"], ["x", "x"], [1.0, 2.0], scale="continuous")
     found = validation_scores(
@@ -136,6 +147,7 @@ def test_losses_of_normals():
         (lambda: rps([[1.5, -0.5]], [0]), "must not be negative: row 0"),
         (lambda: rps([[np.nan, 1]], [0]), "must be finite numbers: row 0"),
         (lambda: rps([[0.5, 0.5], [0.5, 0.4]], [0, 0]), "must sum to one: row 1"),
+        (lambda: rps([[0.5, 0.50005], [0.5, 0.50015]], [0, 0]), "must sum to one: row 1"),
         (lambda: rps([0.5, 0.5], [0]), "need two dimensions"),
         (lambda: rps([[0.5, 0.5], [1]], [0, 0]), "must be a table of numbers"),
         (lambda: rps(np.zeros((0, 3)), []), "no probabilities"),

@@ -316,6 +316,13 @@ def test_empty_columns_and_rows():
     assert no_links(0).n_columns == 0
 
 
+def test_the_graph_without_edges():
+    found = no_links(3)
+    assert [array.shape for array in found] == [(4,), (0,), (0,), (0,)]
+    assert (found.n_columns, found.n_edges) == (3, 0)
+    assert not found.start.any()
+
+
 def test_no_neighbours_asked_for():
     rows, transposed = orientations(random_table(1, 20, 8))
     assert_identical(correlation_links(rows, transposed, FIVE, n_neighbours=0), no_links(8))

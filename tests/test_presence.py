@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
 import referee
@@ -242,6 +243,33 @@ def test_the_curve_always_rises():
     assert np.abs(recalibration).max() > 1
 
 
+def test_the_curve_is_the_most_likely_one_made_to_rise():
+    """By another minimiser; where it would fall, each knot counts by the curvature there."""
+    rng = np.random.default_rng(2)
+    potential = rng.uniform(-7, 1, 4000)
+    rated = rng.random(4000) < expit(np.where(potential < -3, -1.0, potential - 2.0))
+    counts = cell_counts(potential, rated, RULES.cells)
+    place = np.arange(counts.shape[1]) / RULES.cells
+    between = np.maximum(0, 1 - np.abs(place[:, None] - np.arange(len(KNOTS))))
+    at = between @ KNOTS
+    change = np.diff(np.eye(len(KNOTS)), axis=0)
+    precision = RULES.smoothness * change.T @ change + RULES.height * np.eye(len(KNOTS))
+
+    def loss(rise):
+        z = at + between @ rise
+        slope = between.T @ (counts[0] * expit(z) - counts[1]) + precision @ rise
+        value = counts[0] @ np.logaddexp(0, z) - counts[1] @ z + rise @ precision @ rise / 2
+        return value, slope
+
+    best = minimize(loss, np.zeros(len(KNOTS)), jac=True, method="BFGS", options={"gtol": 1e-9}).x
+    even = np.eye(len(KNOTS)) * 1e-5
+    curvature = [(loss(best + e)[1] - loss(best - e)[1]) @ e / (2 * 1e-10) for e in even]
+    least = RULES.least_slope * (KNOTS - KNOTS[0])
+    expected = isotonic_regression(KNOTS + best - least, weights=curvature).x + least - KNOTS
+    assert np.abs(expected - best).max() > 0.1  # it does fall somewhere
+    np.testing.assert_allclose(recalibration_map(counts, RULES), expected, atol=1e-4)
+
+
 def test_pairs_are_counted_once():
     rng = np.random.default_rng(6)
     potential, rated = rng.normal(-3, 6, 5000), rng.random(5000) < 0.3
@@ -267,6 +295,38 @@ def test_newcomers_are_told_what_is_so(known):
     straight = error(replace(found, recalibration=np.zeros_like(KNOTS)))
     assert error(found) < 0.4 * straight
     assert straight > 0.02
+
+
+def test_the_curve_is_of_people_not_seen_before(known):
+    """Every tenth by how much they rated; what is asked about them is learnt from the others."""
+    rated = known[2][:95].copy()
+    rated[[3, 50]] = False  # who rated nothing is nobody
+    rows, degree = rows_of(rated), rated.sum(axis=1)
+    rules = PresenceRules(least_linked=3, most_unseen=6)  # 93 people: every sixteenth
+    found = learnt(rated, rules, precision=2.0)
+    unseen = np.argsort(degree, kind="stable")[2:][8::16]
+    assert len(unseen) == 6
+    others = rated.copy()
+    others[unseen] = False
+    conditioned = ConditionedPresence(learnt(others, rules, precision=2.0), rows_of(others), 1)
+    counts = np.zeros((2, rules.cells * (len(KNOTS) - 1) + 1))
+    for user in unseen:
+        potential = fold_in_presence(conditioned, np.flatnonzero(rated[user])).potential(
+            np.zeros(1, np.int32)
+        )[0]
+        counts += cell_counts(potential, rated[user], rules.cells)
+    np.testing.assert_array_equal(found.recalibration, recalibration_map(counts, rules))
+    assert np.abs(found.recalibration).max() > 0.1
+    assert rows.n_rows == len(found.user_bias)
+
+
+def test_the_precision_of_links_follows_the_number_of_users(known):
+    rated = known[2][:130].copy()
+    rated[:5] = False  # who rated nothing is nobody: 125 are left, whose cube root is 5
+    by_rule = learnt(rated, PresenceRules(precision=3.0), precision=None)
+    told = learnt(rated, precision=15.0)
+    np.testing.assert_array_equal(by_rule.weight, told.weight)
+    assert not np.array_equal(by_rule.weight, learnt(rated, precision=16.0).weight)
 
 
 # -- enumeration ----------------------------------------------------------------------------------
@@ -560,6 +620,28 @@ def test_biases_are_levelled(known):
         return np.abs(expected.sum(axis=0) - rated.sum(axis=0)).max()
 
     assert excess(8) < 0.2 * excess(0)
+
+
+def test_levelling_by_hand():
+    """b += log(count / expected), c += log((given - precision c) / expected), none below 1/2."""
+    rated = np.array([[1, 1, 1], [1, 0, 0]], bool)
+
+    class Loss(PresenceLoss):
+        def __call__(self, *_, links):
+            assert not links
+            return 0.0, None, np.array([2.0, -0.25, -0.75]), np.array([1.0, -0.75])
+
+    loss = Loss(rows_of(rated), 3, np.ones(2, np.float32), 1)
+    bias, user_bias = np.array([0.0, 1.0, 2.0]), np.array([2.8, 0.75])
+    rules = PresenceRules(levellings=1, user_precision=1.0)
+    found = learning._level_biases(loss, [], np.zeros((3, 3)), bias, user_bias, rules)
+    # Expected are counts (2, 1, 1) and excess: 4, 0.75, and 0.25, which counts as 0.5.
+    np.testing.assert_allclose(found[0], bias + np.log([2 / 4, 1 / 0.75, 1 / 0.5]), rtol=1e-6)
+    # Wanted are 3 - 2.8, which counts as 0.5, and 1 - 0.75, likewise; expected 4, and 0.5.
+    np.testing.assert_allclose(found[1], user_bias + np.log([0.5 / 4, 0.5 / 0.5]), rtol=1e-6)
+    again = replace(rules, levellings=3)
+    thrice = learning._level_biases(loss, [], np.zeros((3, 3)), bias, user_bias, again)
+    np.testing.assert_allclose(thrice[0], bias + 3 * (found[0] - bias), rtol=1e-6)
 
 
 def test_a_stronger_prior_draws_links_to_zero(known):

@@ -10,6 +10,7 @@ from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.kernels.structures import Tables
 from ordbm.model.learners import LEARNERS, PseudoLikelihood
 from ordbm.model.machine import Machine
+from ordbm.training import blocks
 from ordbm.training.alternation import Trainer
 from ordbm.training.side_pass import SideTraining
 
@@ -101,6 +102,43 @@ def test_a_whole_trainer_agrees_on_the_transpose(kind):
         found.append([np.array(objectives), *all_arrays(machine)])
     for one, two in zip(*found, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["ordinal", "gaussian"])
+def test_chunks_of_columns_change_rounding_only(kind, monkeypatch):
+    """Blocks with many chunks before blocks with few: none reads what another has left behind."""
+    case = larger_case(kind, "joint", "none")
+    found, numbers = [], []
+    for entries in (10**9, 4):
+        monkeypatch.setattr(blocks, "CHUNK_ENTRIES", entries)
+        machine = referee.copied(case.machine)
+        trainer = Trainer(machine, case.ratings, PseudoLikelihood(block_rows=N_USERS - 2))
+        numbers.append({len(one.chunk_column) for one in trainer.sides[0].blocks})
+        objectives = [trainer.epoch(epoch) for epoch in range(2)]
+        found.append([np.array(objectives), *all_arrays(machine)])
+    assert numbers[0] == {2}
+    assert len(numbers[1]) > 1
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-7, atol=1e-10)
+
+
+def test_no_two_sides_share_their_draws():
+    """Sides alike, of ratings that are their own transpose, learn apart by what is drawn alone."""
+    rng = np.random.default_rng(0)
+    table = np.where(rng.random((12, 12)) < 0.6, rng.integers(3, size=(12, 12)), np.nan)
+    table = np.where(np.tri(12, dtype=bool), table, table.T)
+    case = referee.case("ordinal", "user", "none", n_users=12, n_items=12)
+
+    def learnt(number, seed):
+        machine = referee.copied(case.machine)
+        both = Machine(machine.features, machine.level_bias, machine.user_side, machine.user_side)
+        trainer = Trainer(both, referee.orientations(table, both), LEARNERS["cd"], seed)
+        side = trainer.sides[number]
+        side.learn(0, both.level_bias, trainer.level_velocity, side.scores[:0])
+        return machine.user_side.parameters.coupling.tobytes()
+
+    assert learnt(0, 3) == learnt(0, 3)
+    assert len({learnt(number, seed) for number in (0, 1) for seed in range(4)}) == 8
 
 
 @pytest.mark.parametrize(("kind", "sides", "links"), referee.COMBINATIONS)

@@ -60,6 +60,19 @@ def test_the_best_settings_give_the_best_score(ratings):
     assert again.scores["rmse"] == pytest.approx(found.score)
 
 
+def test_the_best_epoch_is_kept_and_not_the_last(ratings):
+    """A learner that learns by heart is best long before its end."""
+    learner = ordbm.PseudoLikelihood(rate=1.0, coupling_precision=0.1)
+    fixed = {"learner": learner, "epochs": 15, "item_links": 0, "user_links": 0, "hidden": None}
+    found = tune(ratings, trials=1, metric="mae", **fixed)
+    learn, held_out = ordbm.hold_out(ratings, 0.2, seed=0)
+    model = found.model().set_params(members=1, epochs=15, presence=False)
+    history = model.fit(learn, validation=held_out).history
+    best = min(history, key=lambda record: record.validation["log_loss"])
+    assert found.arguments["epochs"] == best.epoch < len(history)
+    assert found.score == best.validation["mae"] != history[-1].validation["mae"]
+
+
 def test_the_same_seed_gives_the_same_search(ratings):
     first, second = (tune(ratings, trials=3, seed=1, **FIXED) for _ in range(2))
     assert replace(first, seconds=0) == replace(second, seconds=0)

@@ -1,5 +1,15 @@
-"""`python -m ordbm`: the command line."""
+"""`ordbm` and `python -m ordbm`: the command line."""
 
-from ordbm.cli import main
+from ordbm.runtime.interruption import listen_from_now_on
 
-main()
+
+def run() -> None:
+    """Run the command line; Ctrl-C is heard before anything large is imported."""
+    listen_from_now_on()
+    from ordbm.cli import main  # noqa: PLC0415
+
+    main()
+
+
+if __name__ == "__main__":
+    run()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ordbm.runtime.printable import printable
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -12,7 +14,10 @@ SHOWN_ROWS = 5
 
 
 class OrdbmError(Exception):
-    """Any error raised on purpose by ordbm."""
+    """Any error raised on purpose by ordbm; what it quotes of files is shown escaped."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class RatingsError(OrdbmError, ValueError):

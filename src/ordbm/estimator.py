@@ -30,15 +30,15 @@ from ordbm.inference.tables import level_probabilities, log_probabilities, predi
 from ordbm.metrics.prediction import validation_scores
 from ordbm.model.configurable import Configured
 from ordbm.model.declaration import arguments_of, documented_by
-from ordbm.model.features import features
-from ordbm.model.initialisation import links_of, new_machines
+from ordbm.model.features import Features, features
+from ordbm.model.initialisation import check_size, links_of, new_machines
 from ordbm.model.learners import Priors, PseudoLikelihood, learner_of
 from ordbm.model.machine import Machine
 from ordbm.model.neighbours import Links
 from ordbm.model.presence import Presence
 from ordbm.model.settings import FeatureKind, Settings, settings_of
 from ordbm.persistence.checkpoint import Checkpoint
-from ordbm.persistence.model_file import Stored, load_model, save_model
+from ordbm.persistence.model_file import ANSWER_MEMORY, Stored, load_model, save_model
 from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.priors.resolved import ResolvedPriors, priors_of
 from ordbm.recommend.candidates import (
@@ -53,12 +53,13 @@ from ordbm.recommend.lists import Person, all_lists, person_list
 from ordbm.recommend.recommendation import Recommendation
 from ordbm.runtime.arrays import Mask
 from ordbm.runtime.checks import check_count
+from ordbm.runtime.interruption import first_ctrl_c_noted, listening
 from ordbm.runtime.progress import Progress, Tell, teller
 from ordbm.runtime.threads import thread_count
 from ordbm.training.ensemble import Ensemble
 from ordbm.training.loop import Callback, EpochRecord, train
 from ordbm.training.presence_learning import learn_presence
-from ordbm.training.state import Preparation
+from ordbm.training.state import Preparation, Saved
 
 
 @documented_by(Settings)
@@ -78,9 +79,11 @@ class OrdinalBM(Configured):
         self.history: list[EpochRecord] = []
         self.interrupted = False
         self._fitted: FittedModel | None = None
+        self._file_bytes: int | None = None  # of the file that it was loaded from
 
     # -- learning ---------------------------------------------------------------------------------
 
+    @listening()
     def fit(
         self,
         ratings: Ratings,
@@ -109,18 +112,31 @@ class OrdinalBM(Configured):
         callbacks = (callbacks,) if callable(callbacks) else tuple(callbacks)
         if not all(map(callable, callbacks)):
             raise SettingsError("a callback must be a function that takes an EpochRecord")
-        tell = teller(callbacks)
         kind = self._feature_kind(ratings)
         scale = ratings.scale
         table = features(kind, len(scale.values) if isinstance(scale, RatingScale) else 1)
         settings = self.settings.resolved(
             len(ratings), (ratings.n_items * table.n_levels, ratings.n_users * table.n_levels)
         )
-        keeper = saved = prepared = None
-        if checkpoint is not None:
-            keeper = Checkpoint(checkpoint, settings, self.learner, ratings, validation)
+        check_size(settings, table, ratings.n_users, ratings.n_items)
+        if checkpoint is None:
+            return self._fit(ratings, validation, callbacks, settings, table)
+        with Checkpoint(checkpoint, settings, self.learner, ratings, validation) as keeper:
             saved = keeper.read() if resume else None
-            prepared = keeper.prepared
+            return self._fit(ratings, validation, callbacks, settings, table, keeper, saved)
+
+    def _fit(
+        self,
+        ratings: Ratings,
+        validation: Ratings | None,
+        callbacks: tuple[Callback, ...],
+        settings: Settings,
+        table: Features,
+        keeper: Checkpoint | None = None,
+        saved: Saved | None = None,
+    ) -> Self:
+        tell = teller(callbacks)
+        prepared = keeper.prepared if keeper else None
         standardiser = (
             standardiser_of(ratings, self.learner.initialisation.unit_weight)
             if table.is_gaussian
@@ -128,7 +144,7 @@ class OrdinalBM(Configured):
         )
         orientations = machine_ratings(ratings, standardiser)
         threads = thread_count(self.settings.threads)
-        learner = self.learner.for_scale(table.n_levels)
+        learner = self.learner.for_scale(table.n_levels, ordinal=table.kind == "ordinal")
         links = prepared.links if prepared else self._links(settings, ratings, tell)
         machines = new_machines(settings, learner.initialisation, table, orientations, links)
         if prepared is None:
@@ -140,7 +156,7 @@ class OrdinalBM(Configured):
         fitted = FittedModel(
             ratings.users,
             ratings.items,
-            scale,
+            ratings.scale,
             standardiser,
             machines,
             CSRPair(ratings.by_user, ratings.by_item),
@@ -161,14 +177,16 @@ class OrdinalBM(Configured):
             checkpoint=keeper,
             saved=saved,
         )
-        fitted.fold_in_priors = _fold_in_priors(fitted, learner.priors, prepared.priors)
+        with first_ctrl_c_noted(lambda: True) as interrupted_now:
+            fitted.fold_in_priors = _fold_in_priors(fitted, learner.priors, prepared.priors)
+        interrupted = interrupted or interrupted_now()
         self._fitted, self.history, self.interrupted = fitted, history, interrupted
         if interrupted:
             warnings.warn(
                 f"stopped by Ctrl-C after epoch {len(history)} of {self.settings.epochs}; the "
                 "model is usable",
                 InterruptedWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return self
 
@@ -499,12 +517,16 @@ class OrdinalBM(Configured):
         return f"OrdinalBM({kind}, {told.sides}, hidden={told.hidden_sizes}, {links}; {state})"
 
 
-def load(path: str | os.PathLike[str]) -> OrdinalBM:
-    """The model that `OrdinalBM.save` wrote to a file. Never runs code from it."""
-    stored = load_model(path)
+def load(path: str | os.PathLike[str], *, memory: float = ANSWER_MEMORY) -> OrdinalBM:
+    """The model that `OrdinalBM.save` wrote to a file. Never runs code from it.
+
+    A file whose answers would need more than `memory` bytes, and far more than the file has, is
+    refused: such a one may be forged.
+    """
+    stored = load_model(path, memory)
     model = OrdinalBM(**stored.told)
     model._fitted, model.history = stored.fitted, stored.history
-    model.interrupted = stored.interrupted
+    model.interrupted, model._file_bytes = stored.interrupted, stored.file_bytes
     return model
 
 

@@ -25,6 +25,7 @@ from ordbm.estimator import OrdinalBM
 from ordbm.model.learners import Learner, PseudoLikelihood
 from ordbm.model.settings import identity
 from ordbm.runtime.checks import check_count
+from ordbm.runtime.interruption import listening, safe_point
 from ordbm.training.loop import EpochRecord
 
 Metric = Literal["log_loss", "rmse", "mae"]
@@ -153,7 +154,7 @@ def tune(
     }
     started = time.perf_counter()
     interrupted = False
-    with _opened(study, made, seed) as opened:
+    with _opened(study, made, seed) as opened, listening() as listener:
         search = _Search(opened, base, space, learn, held_out, metric)
         try:
             opened.optimize(
@@ -163,8 +164,10 @@ def tune(
                 catch=(DivergedError, CostError),
                 callbacks=[lambda _, ended: callback and callback(search.trial(ended, trials))],
             )
+            safe_point()
         except KeyboardInterrupt:
             interrupted = True
+            listener.take()
         return search.result(time.perf_counter() - started, interrupted)
 
 

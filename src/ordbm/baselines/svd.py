@@ -202,6 +202,10 @@ class _Training:
     def arrays(self) -> list[Numbers]:
         return [array for points in self.points for array in points.arrays]
 
+    @property
+    def has_diverged(self) -> bool:
+        return not all(np.isfinite(array).all() for array in self.arrays())
+
     def spread(self) -> Spread:
         return spread_of(self.points[-1], self.ratings, self.left_out)
 

@@ -18,16 +18,17 @@ from ordbm.cli import (  # noqa: F401
     tune,
 )
 from ordbm.cli.app import app
+from ordbm.runtime.printable import printable
 
 __all__ = ["app", "main"]
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line, once `listen_from_now_on` has been called."""
     warnings.filterwarnings("ignore", message="stopped by Ctrl-C")  # commands say it themselves
     warnings.showwarning = _remark
     app()
 
 
 def _remark(message: Any, *_: Any, **__: Any) -> None:
-    print(f"ordbm: {message}", file=sys.stderr)
+    print(f"ordbm: {printable(str(message))}", file=sys.stderr)

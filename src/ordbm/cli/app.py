@@ -11,9 +11,10 @@ import typer
 from typer.core import TyperGroup
 
 import ordbm
+from ordbm.runtime.interruption import listening, safe_point
+from ordbm.runtime.printable import printable
 
 BAD_INPUT = 2
-INTERRUPTED = 130  # as shells report a process ended by Ctrl-C
 
 IN_HELP = (
     "demo", "fit", "predict", "recommend", "explain", "evaluate", "tune", "inspect", "data",
@@ -37,8 +38,10 @@ class Commands(TyperGroup):
 
     def _exit_code(self, *args: Any, **kwargs: Any) -> int:
         try:
-            code = super().main(*args, **kwargs)
-            sys.stdout.flush()
+            with listening() as listener:
+                safe_point()
+                code = super().main(*args, **kwargs)
+                sys.stdout.flush()
         except _UsageError as error:
             asked = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
             return _params(error.format_message().rstrip(".") + asked)
@@ -53,14 +56,14 @@ class Commands(TyperGroup):
         except MemoryError:
             return _params("not enough memory: use fewer hidden units or links, or fewer ratings")
         except (KeyboardInterrupt, typer.Abort):
-            code = INTERRUPTED
-        if code == INTERRUPTED:
+            code = listener.exit_status
+        if code == listener.exit_status:
             _params("interrupted")
         return code if isinstance(code, int) else 0
 
 
 def _params(sentence: str) -> int:
-    print(f"ordbm: {' '.join(sentence.split())}", file=sys.stderr)
+    print(f"ordbm: {printable(' '.join(sentence.split()))}", file=sys.stderr)
     return BAD_INPUT
 
 
@@ -77,6 +80,7 @@ _OPTIONS = {
     r"\b(user|item|rating)=(?![\w'\"])": r"--\1-column",
     r"\b(member)=(?![\w'\"])": r"--\1",
     r"\bencoding='latin-1'": "--encoding latin-1",
+    r"\blimits=ReadLimits\((\w+)=\.\.\.\)": r"--max-\1",
 }
 
 

@@ -14,6 +14,8 @@ from ordbm.cli.app import app
 from ordbm.cli.inputs import RatingsSource, check_target, facts_in_words, ratings_and_facts
 from ordbm.cli.options import Json, Quiet, ReadingOptions, unfolded
 from ordbm.cli.output import byte_bar, print_json, stderr, stdout, table
+from ordbm.runtime.interruption import raised_at_once
+from ordbm.runtime.printable import printable
 
 HERE = Path()
 
@@ -71,12 +73,12 @@ def get(
     """
     from ordbm.datasets.download import get_dataset
 
-    with byte_bar(quiet or as_json, name) as show:
+    with byte_bar(quiet or as_json, name) as show, raised_at_once():
         path = get_dataset(name, folder, show)
     if as_json:
         print_json({"name": name, "path": str(path), "bytes": path.stat().st_size})
     else:
-        print(path)
+        print(printable(str(path)))
 
 
 @data.command()

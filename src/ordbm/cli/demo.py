@@ -29,7 +29,7 @@ LIST_LENGTH = 5
 _MEMBERS = 2  # instead of eight: a demo should be quick
 _NOT_SHOWN = (
     "Calibration error is left out: predicting the same for everybody wins it trivially; "
-    "ordbm evaluate shows it.\n"
+    "ordbm evaluate shows it."
 )
 _WHY_LISTED = (
     "Lists are of what somebody is most likely to come across and to rate 4 or higher, among all "
@@ -87,18 +87,18 @@ def demo(quiet: Quiet = False, as_json: Json = False) -> None:
     out = stdout()
     for one in score_tables(found, out.width):
         out.print(one)
-    out.print(_NOT_SHOWN, markup=False)
+    out.print(_NOT_SHOWN, "", sep="\n")
     out.print(
         f"User {user} on {titles[item]}: predicted {pair.mean()[0]:.2f}, gave it {truth:g}",
         markup=False,
     )
     out.print(distribution_bars(pair.scale.values, pair.proba[0]))
-    out.print(f"\n{_WHY_LISTED}", markup=False)
+    out.print("", _WHY_LISTED, sep="\n")
     for whom, lines in (
         (f"User {user}", known),
         ("Somebody new who rated " + ", ".join(f"{t} {v:g}" for t, v in _TASTE.items()), new),
     ):
-        out.print(f"\n{whom}:", markup=False)
+        out.print("", f"{whom}:", sep="\n")
         columns = ("title", "predicted", "confidence", "P(rated)")
         rows = [(titles[x.item], x.mean, x.confidence, f"{x.rated:8.1%}") for x in lines]
         out.print(table(columns, rows))

@@ -161,7 +161,7 @@ def show_scores(found: list[Any]) -> None:
         for one in score_tables({one.model: one.scores for one in found}, out.width):
             out.print(one)
     else:
-        out.print(repr(found[0]), markup=False)
+        out.print(*repr(found[0]).split("\n"), sep="\n")
     unknown = _unknown(found[0])
     if any(unknown.values()):
         out.print(

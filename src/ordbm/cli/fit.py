@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+from rich.text import Text
 from typer import Option
 
 import ordbm
@@ -79,7 +80,9 @@ def fit(
         return
     if model.interrupted:
         more = "; the same command with --resume goes on" if checkpoint else ""
-        say(f"[yellow]interrupted[/yellow]: this is the model of the epochs so far{more}")
+        say(
+            Text("interrupted", "yellow"), f": this is the model of the epochs so far{more}", sep=""
+        )
     say(_in_words(summary), markup=False)
 
 

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument
 
 import ordbm
+from ordbm.runtime.interruption import safe_point
 
 if TYPE_CHECKING:
     from ordbm.cli.options import ReadingOptions
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
     from ordbm.data.ratings import Ratings
     from ordbm.estimator import OrdinalBM
 
+_STEPS = (
+    "numpy", "scipy.optimize", "scipy.special", "pyarrow", "numba", "ordbm.estimator",
+    "ordbm.evaluation",
+)  # fmt: skip
 _MOST_COMPARED = 100_000  # ids, when one was mistyped
 
 RatingsSource = Annotated[
@@ -90,12 +96,11 @@ def model_in_file(path: Path) -> OrdinalBM:
 
 
 def _load_library() -> None:
-    """Import what commands work with. Ctrl-C in the middle of it would be any error but its own."""
-    from ordbm.runtime.threads import interrupts_held
-
-    with interrupts_held():
-        import ordbm.estimator
-        import ordbm.evaluation  # noqa: F401
+    """Import what commands work with, in steps, so that Ctrl-C need not wait for all of it."""
+    for name in _STEPS:
+        safe_point()
+        import_module(name)
+    safe_point()
 
 
 def users_of(model: OrdinalBM) -> IdMap:

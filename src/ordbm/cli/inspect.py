@@ -50,7 +50,7 @@ def inspect(
         near = model.similar_items(item_of(item, model, names), n)
     found = {
         "file": str(file),
-        "bytes": file.stat().st_size,
+        "bytes": model._file_bytes,
         **_identity(model),
         "trained_on": _trained_on(model),
         "training": _training(model),

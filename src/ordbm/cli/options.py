@@ -90,10 +90,31 @@ class PairOptions:
         ),
     ] = None
     encoding: Annotated[str, reading(help="Of text files.", metavar="NAME")] = "utf-8"
+    max_rows: Annotated[
+        int | None,
+        reading(
+            help="Most rows to read. [default: a million, or one per byte of the file]",
+            metavar="N",
+        ),
+    ] = None
+    max_bytes: Annotated[
+        int | None,
+        reading(
+            help="Most bytes to unpack. [default: 32 MiB, or 32 per byte of the file]", metavar="N"
+        ),
+    ] = None
+    max_members: Annotated[
+        int | None,
+        reading(help="Most files in an archive. [default: 100,000]", metavar="N"),
+    ] = None
 
     def arguments(self) -> dict[str, Any]:
         """What `read_pairs` is to be told."""
+        from ordbm.datasets.limits import ReadLimits  # noqa: PLC0415 -- help must be quick
+
         told = {field.name: getattr(self, field.name) for field in fields(self)}
+        most = {name: told.pop(f"max_{name}") for name in ("rows", "bytes", "members")}
+        told["limits"] = ReadLimits(**{name: n for name, n in most.items() if n is not None})
         for role in ("user", "item", "rating"):
             if told.get(role) is not None and told[role].isdecimal():
                 told[role] = int(told[role])
@@ -139,7 +160,7 @@ class ReadingOptions(PairOptions):
                 found.append("--header" if value else "--no-header")
             elif value != field.default:
                 column = "-column" if field.name in ("user", "item", "rating") else ""
-                found += [f"--{field.name}{column}", value]
+                found += [f"--{field.name.replace('_', '-')}{column}", str(value)]
         return found
 
 

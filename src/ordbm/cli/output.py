@@ -20,6 +20,7 @@ from rich.text import Text
 import ordbm
 from ordbm.runtime import atomic_files as files
 from ordbm.runtime.compiling import COMPILING
+from ordbm.runtime.printable import printable
 
 if TYPE_CHECKING:
     from ordbm.runtime.progress import Progress
@@ -34,16 +35,27 @@ BEFORE_EPOCHS = {
 }
 
 
+class LiteralConsole(Console):
+    """A console that shows texts as they are: no markup, and nothing that a terminal would obey.
+
+    Line ends of the layout are those between arguments, with `sep`; others are shown escaped.
+    """
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        literal = [Text(printable(one)) if isinstance(one, str) else one for one in objects]
+        super().print(*literal, **how)
+
+
 def stdout() -> Console:
     """Where tables go."""
     told = os.environ.get("COLUMNS") or sys.stdout.isatty()
     width = None if told else WIDTH_IN_FILES
-    return Console(highlight=False, emoji=False, soft_wrap=False, width=width)
+    return LiteralConsole(highlight=False, emoji=False, soft_wrap=False, width=width)
 
 
 def stderr(quiet: bool = False) -> Console:
     """Where progress and remarks go."""
-    return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True, quiet=quiet)
+    return LiteralConsole(stderr=True, highlight=False, emoji=False, soft_wrap=True, quiet=quiet)
 
 
 def table(
@@ -54,17 +66,24 @@ def table(
     found = Table(box=box.SIMPLE_HEAD, title=_title(title), title_justify="left")
     for place, name in enumerate(columns):
         numeric = all(row[place][1] for row in cells)
-        found.add_column(name, justify="right" if numeric and cells else "left", overflow="fold")
+        found.add_column(
+            Text(printable(name)),
+            justify="right" if numeric and cells else "left",
+            overflow="fold",
+        )
     for row in cells:
-        found.add_row(*(value if isinstance(value, Text) else Text(value) for value, _ in row))
+        found.add_row(*(Text(value) for value, _ in row))
     return found
 
 
 def _title(text: str | None) -> Text | None:
-    return None if text is None else Text(text, style="bold")
+    """A title in bold, perhaps after a blank line."""
+    if text is None:
+        return None
+    return Text("\n" * text.startswith("\n") + printable(text.removeprefix("\n")), style="bold")
 
 
-def _cell(value: Any, decimals: int) -> tuple[Any, bool]:
+def _cell(value: Any, decimals: int) -> tuple[str, bool]:
     """A value as shown, and whether it is a number (or none at all)."""
     if value is None:
         return "", True
@@ -74,7 +93,7 @@ def _cell(value: Any, decimals: int) -> tuple[Any, bool]:
         return f"{value:,}", True
     if isinstance(value, float):
         return ("" if math.isnan(value) else f"{value:.{decimals}f}"), True
-    return value if hasattr(value, "plain") else str(value), False
+    return printable(str(value)), False
 
 
 def facts(lines: Mapping[str, Any], *, title: str | None = None) -> Any:
@@ -83,7 +102,7 @@ def facts(lines: Mapping[str, Any], *, title: str | None = None) -> Any:
     found.show_header = False
     for name, value in lines.items():
         if value is not None:
-            found.add_row(Text(name, style="dim"), Text(_cell(value, decimals=4)[0]))
+            found.add_row(Text(printable(name), style="dim"), Text(_cell(value, decimals=4)[0]))
     return found
 
 
@@ -94,7 +113,7 @@ def distribution_bars(levels: Sequence[Any], shares: Sequence[float]) -> Any:
     for level, share in zip(levels, shares, strict=True):
         bar = "█" * round(BAR_WIDTH * share / max(*shares, 1e-9))
         found.add_row(
-            Text(level if isinstance(level, str) else f"{level:g}"),
+            Text(printable(level) if isinstance(level, str) else f"{level:g}"),
             Text(f"{bar:<{BAR_WIDTH}}", style="cyan"),
             f"{share:6.1%}",
         )
@@ -194,7 +213,7 @@ def byte_bar(quiet: bool, what: str) -> Iterator[Callable[[int, int | None], Non
         progress.TransferSpeedColumn(),
         progress.TimeRemainingColumn(compact=True),
     ) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(printable(what), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 

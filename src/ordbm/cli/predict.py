@@ -19,6 +19,7 @@ from ordbm.cli.app import app
 from ordbm.cli.inputs import ModelFile, check_target, items_of, model_in_file, users_of
 from ordbm.cli.options import Json, PairOptions, Quiet, unfolded
 from ordbm.cli.output import count_in_words, json_ready, output_file, print_json, stderr, step_bar
+from ordbm.runtime.printable import printable
 
 if TYPE_CHECKING:
     from ordbm.estimator import OrdinalBM
@@ -115,6 +116,17 @@ def _strangers(found: Any) -> dict[str, int]:
     return {name: len(found) - (pc.sum(column).as_py() or 0) for name, column in known.items()}
 
 
+def _printable_texts(found: Any) -> Any:
+    """An Arrow table for a terminal: ids that would be obeyed there are escaped."""
+    import pyarrow as pa
+
+    for place, name in enumerate(found.column_names):
+        if pa.types.is_string(found.schema.field(place).type):
+            texts = pa.array([printable(text) for text in found[name].to_pylist()], pa.string())
+            found = found.set_column(place, name, texts)
+    return found
+
+
 @contextmanager
 def _writer(output: Path | None, as_json: bool) -> Iterator[Any]:
     """A function that writes an Arrow table after another, to the file or to stdout."""
@@ -134,7 +146,8 @@ def _writer(output: Path | None, as_json: bool) -> Iterator[Any]:
         print("\n]" if separator == "," else "[]")
     else:
         with _tables_to(sys.stdout.buffer, ".csv") as write:
-            yield write
+            shown = sys.stdout.isatty()
+            yield lambda found: write(_printable_texts(found) if shown else found)
 
 
 @contextmanager

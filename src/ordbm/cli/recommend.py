@@ -181,7 +181,7 @@ def recommend(
     out.print(table(columns, rows))
     for line, reason in zip(lines, reasons, strict=True):
         if reason:
-            out.print(str(reason), markup=False)
+            out.print(*str(reason).split("\n"), sep="\n")
             if line.because:
                 out.print(_because(line, names or {}), markup=False)
             out.print()
@@ -222,7 +222,7 @@ def explain(
         print_json(found.to_dict())
         return
     out = stdout()
-    out.print(str(found), markup=False)
+    out.print(*str(found).split("\n"), sep="\n")
     show_distribution(found)
 
 

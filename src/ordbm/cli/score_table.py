@@ -9,6 +9,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from ordbm.runtime.printable import printable
+
 GAP = 3  # between columns
 
 SHORT = {
@@ -86,5 +88,5 @@ def _table(
             Text(_figure(scores[name]), style="bold green" if model in best[name] else "")
             for name in widths
         ]
-        found.add_row(Text(model), *cells)
+        found.add_row(Text(printable(model)), *cells)
     return found

@@ -16,6 +16,7 @@ from ordbm.cli.inputs import RatingsSource, check_target, facts_in_words, rating
 from ordbm.cli.options import Json, ModelOptions, Quiet, ReadingOptions, unfolded
 from ordbm.cli.output import facts, print_json, stderr, stdout, step_bar
 from ordbm.cli.values import options_for
+from ordbm.runtime.printable import printable
 
 if TYPE_CHECKING:
     from ordbm.tuning import Trial
@@ -110,9 +111,10 @@ def tune_command(
             }
         )
     )
-    print("\nLearn with these settings:", commands["fit"], sep="\n")  # never wrapped: to be copied
+    copied = {name: printable(command) for name, command in commands.items()}
+    print("\nLearn with these settings:", copied["fit"], sep="\n")  # never wrapped: to be copied
     if test_fraction:
-        print("\nScore them on the ratings kept out:", commands["evaluate"], sep="\n")
+        print("\nScore them on the ratings kept out:", copied["evaluate"], sep="\n")
 
 
 def _in_words(trial: Trial, metric: str) -> str:

@@ -28,7 +28,7 @@ from ordbm.experiments.ranking_protocol import (
     presence_scores,
 )
 from ordbm.inference.catalogue import Catalogue
-from ordbm.training.loop import EpochRecord, first_ctrl_c_noted
+from ordbm.training.loop import EpochRecord
 
 _WARM_USERS = 20  # whose ratings compile the kernels, so that no run's time has that in it
 
@@ -161,16 +161,14 @@ class Measure:
         return list_scores(hits, self.split.test, self.lengths)
 
     def _warm_up(self, run: Run) -> None:
-        """Load or compile what the run needs. Ctrl-C waits for it: LLVM may lose it, or crash."""
+        """Load or compile what the run needs."""
         few = self.split.train.select(self.split.train.user_codes < _WARM_USERS)
         model = model_of_run(run._replace(settings={**run.settings, "epochs": 1}), self.threads)
         if not len(few) or model is None:
             return
-        with first_ctrl_c_noted(lambda: True) as interrupted:
-            model.fit(few)
-            _scores(model, few, run)
-        if interrupted():
-            raise KeyboardInterrupt
+        model.fit(few)
+        _check_whole(model)
+        _scores(model, few, run)
 
 
 def _scores(model: OpenMachine | OpenSVD, test: Ratings, run: Run) -> dict[str, float]:

@@ -33,10 +33,15 @@ from ordbm.inference.distributions import (
 from ordbm.model.machine import Side
 from ordbm.runtime.arrays import Array, Numbers
 
-_FURTHEST = 10_000.0  # deviations that evidence may move a mean
-_SPACING = 0.1  # deviations between the points that hold a continuous rating's density
+_MOST_POINTS = 2_000  # that hold a continuous rating's density, and between these
+_SPACING = 0.1, 0.5  # deviations: as few as the points allow; the sum is exact up to rounding
 _GAUSS = 16  # points in a piece of the way from none to all
 _CLOSE = 1e-12  # a piece is halved until that changes no integral by more, relative to the largest
+_INPUTS_AT_ONCE = 4_000_000  # of hidden units, at all points and times that are looked at together
+_MOST_INPUTS = 2e8  # of hidden units that are looked at, for some seconds; a piece also costs
+_PIECE_COST = 1e5  # of them, and there are
+_LEAST_ASKED = 32  # pieces at least: a usual pair takes about ten
+_APART = 1e-6  # relative to the largest: what may be left open in the end
 _DEEPEST = 30  # halvings of a piece
 _MOST_PIECES = 512
 
@@ -174,7 +179,11 @@ def attribution(members: Sequence[Pair], targets: Sequence[Array]) -> Attributio
     Both factors are known, and the second is a sum over what is let in.
     """
     ends, _ = _outcome(members, targets, np.array([0.0, 1.0]))
-    flow = _integral(lambda t, weight: _flow(members, targets, t, weight))
+    inputs = _GAUSS * sum(terms.coupling.size for pair in members for terms in pair.terms)
+    flow = _integral(
+        lambda t, weight: _flow(members, targets, t, weight),
+        max(_LEAST_ASKED, _MOST_INPUTS / (inputs + _PIECE_COST)),
+    )
     sizes = [
         size
         for pair in members
@@ -241,12 +250,15 @@ def _grid(centre: float, terms: list[Terms]) -> Numbers:
     moved = sum(
         float(np.abs(part).sum()) for one in terms for part in (one.bias, one.coupling, one.link)
     )
-    if moved > _FURTHEST:
+    span = 2 * (moved + REACH)
+    finest, coarsest = _SPACING
+    if span > _MOST_POINTS * coarsest:
         raise DivergedError(
             f"parameters that move a mean by {moved:.3g} deviations cannot be explained: this "
             "machine has diverged"
         )
-    return np.arange(centre - moved - REACH, centre + moved + REACH + _SPACING, _SPACING)
+    spacing = max(finest, span / _MOST_POINTS)
+    return np.arange(centre - span / 2, centre + span / 2 + spacing, spacing)
 
 
 def _inputs(terms: Terms, t: Numbers) -> Numbers:
@@ -296,6 +308,12 @@ def _flow(
     members: Sequence[Pair], targets: Sequence[Array], t: Numbers, weight: Numbers
 ) -> Numbers:
     """Weighted sum over times of d outcome / d (score of each point, input of each unit)."""
+    largest = max((terms.coupling.size for pair in members for terms in pair.terms), default=0)
+    size = max(1, _INPUTS_AT_ONCE // max(1, largest))
+    if size < len(t):
+        parts_of_time = (slice(k, k + size) for k in range(0, len(t), size))
+        flows = [_flow(members, targets, t[part], weight[part]) for part in parts_of_time]
+        return np.sum(flows, axis=0)
     _, slopes = _outcome(members, targets, t)
     parts = []
     for pair, unweighted in zip(members, slopes, strict=True):
@@ -305,8 +323,10 @@ def _flow(
     return np.concatenate(parts)
 
 
-def _integral(weighted_sum: Callable[[Numbers, Numbers], Numbers]) -> Numbers:
+def _integral(weighted_sum: Callable[[Numbers, Numbers], Numbers], most_asked: float) -> Numbers:
     """Integral over 0..1 of a vector, by Gauss-Legendre pieces halved until nothing changes.
+
+    About so many pieces are looked at, at most.
 
     SciPy's `quad_vec` gives the same and takes five times as long: it asks for one t at a time.
     """
@@ -317,18 +337,27 @@ def _integral(weighted_sum: Callable[[Numbers, Numbers], Numbers]) -> Numbers:
         return weighted_sum(low + half * (1 + node), half * weight)
 
     pieces = [(0.0, 1.0, piece(0.0, 1.0))]
-    close = _CLOSE * np.abs(pieces[0][2]).max(initial=0.0)
+    largest = np.abs(pieces[0][2]).max(initial=0.0)
     total = np.zeros_like(pieces[0][2])
+    asked, gap = 1, 0.0
     for _ in range(_DEEPEST):
-        halves = []
+        halves, gap = [], 0.0
         for low, high, whole in pieces:
             middle = (low + high) / 2
             left, right = piece(low, middle), piece(middle, high)
-            if np.abs(left + right - whole).max() <= close:
+            asked += 2
+            change = np.abs(left + right - whole).max()
+            if change <= _CLOSE * largest:
                 total += left + right
             else:
                 halves += [(low, middle, left), (middle, high, right)]
+                gap += change
         pieces = halves
-        if not pieces or len(pieces) > _MOST_PIECES:  # so many only if rounding is in the way
+        if not pieces or len(pieces) > _MOST_PIECES or asked > most_asked:
             break
+    if gap > _APART * largest:  # otherwise only rounding is in the way
+        raise DivergedError(
+            "what moved this prediction cannot be told apart: parameters are so large that this "
+            "machine has diverged"
+        )
     return total + np.sum([whole for _, _, whole in pieces], axis=0)

@@ -25,6 +25,7 @@ from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.inference.distributions import LevelDistribution, RatingDistribution
 from ordbm.inference.fitted import FittedModel
 from ordbm.runtime.checks import check_count
+from ordbm.runtime.printable import printable
 
 Kind = Literal["item", "user", "taste", "item_link", "others", "user_link"]
 
@@ -108,7 +109,7 @@ class Explanation:
         rest = parts[SHOWN_PARTS:]
         if rest:
             lines.append(f"  {sum(effect for _, effect in rest):+.2f}  {len(rest):,} smaller parts")
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
     def _lines(self) -> list[tuple[str, float]]:
         """(words, effect), the largest first; a rating's two ways, taste and link, as one."""

@@ -150,7 +150,10 @@ class Catalogue:
             mean = potential[0]
             return mean if by == "mean" else (mean**2 - 1) / 2
         dtype = potential.dtype
-        reward = np.zeros(0, dtype) if by == "energy" else np.asarray(values, dtype)
+        reward, unit = np.zeros(0, dtype), 1.0
+        if by == "mean":
+            unit = _unit(np.asarray(values, np.float64))
+            reward = np.asarray(np.asarray(values) / unit, dtype)
         out = np.empty(potential.shape[1:], dtype)
 
         def work(thread: int) -> None:
@@ -159,4 +162,10 @@ class Catalogue:
             catalogue.expectations(begin, end, potential, reward, room, out)
 
         run_on_threads(self.conditioned.threads, work)
-        return out
+        return out if unit == 1.0 else out.astype(np.float64) * unit
+
+
+def _unit(values: Array) -> float:
+    """One, or the largest of `values` where these are no numbers of single precision."""
+    largest = float(np.abs(values).max(initial=0))
+    return 1.0 if largest == 0 or 1e-30 < largest < 1e30 else largest

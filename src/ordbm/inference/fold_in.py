@@ -20,6 +20,8 @@ from ordbm.priors.fold_in_priors import CouplingPrior
 from ordbm.priors.response_styles import BiasPrior
 from ordbm.runtime.arrays import Array
 
+_ITERATIONS = 1000  # of L-BFGS: far more than parameters that were learnt need
+
 
 def fold_in_machine(
     conditioned: ConditionedMachine,
@@ -107,7 +109,9 @@ def _fitted_side(
         return 0.5 * penalty - value, np.concatenate(whole)
 
     start = np.zeros(n_features * d + has_bias * bias_table.shape[1])
-    gamma, beta = parts(minimize(loss, start, jac=True, method="L-BFGS-B").x)
+    gamma, beta = parts(
+        minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS}).x
+    )
     coupling = np.zeros((1, n, padded(d)), machine.dtype)
     coupling[0, :, :d] = typical_coupling + table @ gamma
     bias = (typical + bias_table @ beta)[None] if has_bias else np.zeros((0, n))

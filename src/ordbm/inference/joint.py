@@ -28,9 +28,11 @@ from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.inference.distributions import cell_points
 from ordbm.inference.joint_question import Question, question_of
 from ordbm.runtime.arrays import Codes, Numbers
+from ordbm.runtime.interruption import safe_point
 
 ENUMERATED = 20_000  # configurations; beyond, Gibbs
 GAUSSIAN_POINTS = np.arange(-9.0, 9.5, 0.75)  # around the mean-field mean, in deviations
+_INPUTS_AT_ONCE = 4_000_000  # of hidden units, in all configurations that are looked at together
 BURN_IN = 200
 CHAINS = 200
 
@@ -146,10 +148,13 @@ def _enumerate(question: Question) -> tuple[NDArray[np.int64], Numbers]:
     for q, other, table in question.linked:
         score += table[config[q], config[other]]
     for group in question.groups:
-        x = np.tile(group.hidden_input, (config.shape[1], 1))
-        for place, q in enumerate(group.pairs):
-            x += group.coupling[place][config[q]]
-        score += np.logaddexp(0.0, x).sum(axis=1)
+        size = max(1, _INPUTS_AT_ONCE // len(group.hidden_input))
+        for first in range(0, len(score), size):
+            part = slice(first, first + size)
+            x = np.tile(group.hidden_input, (len(score[part]), 1))
+            for place, q in enumerate(group.pairs):
+                x += group.coupling[place][config[q, part]]
+            score[part] += np.logaddexp(0.0, x).sum(axis=1)
     return config, np.exp(score - logsumexp(score))
 
 
@@ -217,6 +222,7 @@ def _gibbs_levels(question: Question, draws: int, seed: int) -> tuple[Numbers, N
     kept = []
     rounds = -(-draws // chains)
     for sweep in range(BURN_IN + rounds):
+        safe_point()
         score = np.tile(question.potential, (chains, 1, 1))
         for group in question.groups:
             x = np.tile(group.hidden_input, (chains, 1))
@@ -276,6 +282,7 @@ def _gibbs_gaussian(
     value = np.tile(slope, (chains, 1))
     kept = []
     for sweep in range(BURN_IN + -(-draws // chains)):
+        safe_point()
         linear = np.tile(slope, (chains, 1))
         for group in question.groups:
             weights = group.coupling[:, 0]

@@ -7,6 +7,7 @@ these declarations. Nothing here needs NumPy: the help of the command line must 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import wraps
@@ -15,10 +16,11 @@ from textwrap import fill
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ordbm.errors import SettingsError
-from ordbm.runtime.checks import check_choice, check_count
+from ordbm.runtime.checks import check_choice, check_count, said
 
 P = ParamSpec("P")
 T = TypeVar("T")
+LARGEST_SETTING = 1e15  # products of two such numbers are numbers in single precision
 Check = Callable[[str, Any], object]
 
 
@@ -50,14 +52,21 @@ class Declaration:
             check_choice(name, value, self.choices)
         elif self.kind is bool:
             if not isinstance(value, bool):
-                raise SettingsError(f"{name}={value!r}: use True or False")
+                raise SettingsError(f"{said(name, value)}: use True or False")
         elif self.kind is int:
-            check_count(name, value, int(self.least or 0))
+            most = None if self.most is None else int(self.most)
+            check_count(name, value, int(self.least or 0), most)
         elif self.kind is float:
-            if not isinstance(value, Real) or not self._is_within(float(value)):
-                raise SettingsError(f"{name}={value!r}: must be a number, {self._range}")
+            self._check_number(name, value)
         elif not isinstance(value, self.kind):
-            raise SettingsError(f"{name}={value!r}: must be a {self.kind.__name__}")
+            raise SettingsError(f"{said(name, value)}: must be a {self.kind.__name__}")
+
+    def _check_number(self, name: str, value: Any) -> None:
+        number = _as_float(value)
+        if not self._is_within(number):
+            raise SettingsError(f"{said(name, value)}: must be a number, {self._range}")
+        if number > LARGEST_SETTING and self.most is None:
+            raise SettingsError(f"{said(name, value)}: must be at most {LARGEST_SETTING:g}")
 
     def _is_within(self, value: float) -> bool:
         return (
@@ -70,11 +79,19 @@ class Declaration:
     @property
     def _range(self) -> str:
         low = f"{self.least:g}" if self.above is None else f"above {self.above:g}"
-        if self.most is not None:
+        if self.most is not None and self.most < math.inf:
             return f"from {low} to {self.most:g}"
         if self.below is not None:
             return f"from {low} to below {self.below:g}"
         return low if self.above is not None else f"{low} or more"
+
+
+def _as_float(value: Any) -> float:
+    """The number that it is; not one of those there are if it is none, or a whole one too large."""
+    try:
+        return float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:
+        return math.nan
 
 
 def setting(

@@ -13,6 +13,10 @@ from ordbm.model.learners import Initialisation
 from ordbm.model.machine import Machine, Side, new_side
 from ordbm.model.neighbours import Links, correlation_links, no_links
 from ordbm.model.settings import Settings
+from ordbm.runtime.memory import check_memory
+
+MEMBER_BYTES = 50_000  # of the smallest machine that learns, its workspace and its objects
+COLUMNS_AT_WORK = 40  # a tile of them, and the gradients and float64 draws of a few
 
 
 def links_of(told: Settings, ratings: Ratings) -> tuple[Links, Links]:
@@ -80,6 +84,29 @@ def _links(told: Settings, ratings: Ratings, side: int, n_links: int) -> Links:
         min_support=told.link_support,
         budget=told.link_budget,
         threads=told.threads,
+    )
+
+
+def check_size(told: Settings, table: Features, n_users: int, n_items: int) -> None:
+    """An error that says how large they would be, unless such machines can be held in memory.
+
+    Couplings and their velocities are most of what there is of a machine with hidden units. Of
+    those of a column, some more are held while one is drawn, or learnt from.
+    """
+    columns = [
+        (n_columns, table.n_levels * n_hidden * np.dtype(told.dtype).itemsize)
+        for side, n_columns, n_hidden in zip(
+            ("user", "item"), (n_items, n_users), told.hidden_sizes, strict=True
+        )
+        if told.sides in (side, "joint")
+    ]
+    kept = 2 * sum(n_columns * n_bytes for n_columns, n_bytes in columns)
+    at_work = COLUMNS_AT_WORK * sum(n_bytes for _, n_bytes in columns)
+    members = told.members or 1
+    check_memory(
+        members * (kept + MEMBER_BYTES) + at_work,
+        f"hidden={told.hidden_sizes} and members={members}",
+        "ask for fewer hidden units or members",
     )
 
 

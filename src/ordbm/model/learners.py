@@ -26,8 +26,11 @@ from ordbm.model.declaration import (
     with_reasons,
 )
 from ordbm.model.rules import EmbeddingRules, ResponseStyleRules
+from ordbm.runtime.checks import check_choice, said
 
 OtherSide = Literal["exact", "mean_field_with_own", "sample"]
+
+FEW_LEVELS, MANY_LEVELS = 5, 100  # beyond the second, distances are measured as on the first
 
 
 @with_reasons
@@ -177,7 +180,11 @@ class Initialisation(Checked):
         return self.mean_weight if self.residual_unit else None
 
 
-PARTS = {"optimiser": Optimiser, "priors": Priors, "initialisation": Initialisation}
+PARTS: Mapping[str, type[Any]] = {
+    "optimiser": Optimiser,
+    "priors": Priors,
+    "initialisation": Initialisation,
+}
 
 
 def _names(part: type) -> list[str]:
@@ -212,7 +219,11 @@ class Learner:
         for name, one in own.items():
             value = given.get(name, one.default)
             if name in PARTS:
-                part = self.parts[name] if given.get(name) is None else given[name]
+                part: Any = self.parts[name] if given.get(name) is None else given[name]
+                if not isinstance(part, PARTS[name]):
+                    raise SettingsError(
+                        f"{said(name, part)}: must be a {PARTS[name].__name__} of ordbm"
+                    )
                 changed = {key: v for key, v in given.items() if _PART_OF.get(key) == name}
                 value = replace(part, **changed) if changed else part
             object.__setattr__(self, name, value)
@@ -250,19 +261,25 @@ class Learner:
 
     def check(self) -> None:
         """An error unless what it was told makes sense."""
-        for name, part in PARTS.items():
-            if not isinstance(getattr(self, name), part):
-                raise SettingsError(
-                    f"{name}={getattr(self, name)!r}: must be a {part.__name__} of ordbm"
-                )
-        if self.other_side not in get_args(OtherSide):
-            raise SettingsError(
-                f"other_side={self.other_side!r} is not known: use one of "
-                f"{', '.join(get_args(OtherSide))}"
-            )
+        check_choice("other_side", self.other_side, get_args(OtherSide))
 
-    def for_scale(self, n_levels: int) -> Learner:
-        """The same with tighter priors and shorter steps where a scale has few levels."""
+    def for_scale(self, n_levels: int, *, ordinal: bool = True) -> Learner:
+        """The same with tighter priors and shorter steps where a scale has few levels.
+
+        Where it has many, what multiplies a distance of `ordinal` levels is measured in steps of a
+        scale of five: weights of links by the distance, w, so that their precision and curvature
+        grow by w squared; and initial couplings by sums over w times as many levels of products
+        with distances w times as long, whose deviation grows by w to the 3/2.
+        """
+        if ordinal and n_levels > MANY_LEVELS:
+            width = (n_levels - 1) / (FEW_LEVELS - 1)
+            optimiser, priors, start = self.optimiser, self.priors, self.initialisation
+            return replace(
+                self,
+                optimiser=replace(optimiser, link_curvature=optimiser.link_curvature * width**2),
+                priors=replace(priors, link_precision=priors.link_precision * width**2),
+                initialisation=replace(start, spread=start.spread / width**1.5),
+            )
         tighter = self.priors.times_tighter(n_levels)
         if tighter == 1:
             return self
@@ -369,7 +386,7 @@ def learner_of(learner: Any) -> Learner:
         return learner
     if not isinstance(learner, str) or learner not in LEARNERS:
         raise SettingsError(
-            f"learner={learner!r} is not known: use one of {', '.join(LEARNERS)}, or a learner "
-            "object"
+            f"{said('learner', learner)} is not known: use one of {', '.join(LEARNERS)}, or a "
+            "learner object"
         )
     return LEARNERS[learner]

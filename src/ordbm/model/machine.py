@@ -17,6 +17,9 @@ from ordbm.model.features import Features
 from ordbm.model.neighbours import Links
 from ordbm.runtime.arrays import Array
 
+LARGEST_PARAMETER = 1e6  # far beyond what any machine learns, far below what overflows in a sum
+WIDEST = 1e4  # deviations that a column's bias, couplings or links may move a Gaussian mean by
+
 
 class Parameters(NamedTuple):
     """Parameters of one side, in level space; also the shape of their velocities.
@@ -61,6 +64,33 @@ class Machine:
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.level_bias.dtype
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether a parameter is no number, or of a size that cannot be reckoned with."""
+        sides = [side for side in self.sides if side is not None]
+        parameters = (array for side in sides for array in (side.unknown_bias, *side.parameters))
+        if not all(map(is_within_reach, (self.level_bias, *parameters))):
+            return True
+        return self.features.is_gaussian and any(_mean_reach(side) > WIDEST for side in sides)
+
+
+def _mean_reach(side: Side) -> float:
+    """How far a column's bias, couplings or links can move a Gaussian mean at the most."""
+    parameters, links = side.parameters, side.links
+    column = np.repeat(np.arange(links.n_columns), np.diff(links.start))
+    strength = np.abs(parameters.link_weight[links.edge]).sum(axis=1)
+    moves = (
+        np.abs(parameters.rating_bias),
+        np.abs(parameters.coupling).sum(axis=2),
+        np.bincount(column, strength, links.n_columns),
+    )
+    return max(float(move.max(initial=0.0)) for move in moves)
+
+
+def is_within_reach(array: Array) -> bool:
+    """Whether all of it are numbers of a size that can be reckoned with."""
+    return bool(max(array.max(initial=0), -array.min(initial=0)) <= LARGEST_PARAMETER)
 
 
 def new_side(

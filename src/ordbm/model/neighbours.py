@@ -5,8 +5,6 @@ Rows by user give links between items; rows by item, links between users.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,7 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ordbm.data.csr import CSR
 from ordbm.errors import CostError, SettingsError
-from ordbm.runtime.threads import thread_count
+from ordbm.runtime.interruption import safe_point
+from ordbm.runtime.memory import check_memory
+from ordbm.runtime.threads import run_on_threads, thread_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,6 +112,9 @@ def correlation_links(
     tolerance = ROUNDING if packing is None else 0.0
     rule = kernel.Rule(float(shrinkage), int(min_support), tolerance)
     room = _heap_starts(rows, transposed, n_neighbours)
+    check_memory(
+        12 * int(room[-1]), f"{n_neighbours:,} links of each column", "ask for fewer links"
+    )
     # Packing sweeps over all later columns; with fewer pairs than those, it does not pay.
     packs = packing is not None and packing.capacity > 0 and 2 * work > n_columns * (n_columns - 1)
     if packing is not None and not packs:
@@ -251,11 +254,10 @@ def _best_partners(
     n_columns = len(room) - 1
     threads = int(max(min(threads, n_columns, MOST_CANDIDATES // max(room[-1], 1)), 1))
     block = min(max(n_columns // (16 * threads), 1), 64)
-    firsts: SimpleQueue[int] = SimpleQueue()
-    for first in range(0, n_columns, block):
-        firsts.put(first)
+    firsts = iter(range(0, n_columns, block))
+    shares: list[Best] = []
 
-    def share() -> Best:
+    def work(_: int) -> None:
         scan = scanner()
         best = Best(
             start=room.copy(),
@@ -265,17 +267,12 @@ def _best_partners(
             support=np.empty(room[-1], np.int32),
             partner=np.empty(room[-1], np.int32),
         )
-        while True:
-            try:
-                first = firsts.get_nowait()
-            except Empty:
-                return best
+        for first in firsts:  # each is handed out once, whoever asks
+            safe_point()
             scan(first, min(first + block, n_columns), best)
+        shares.append(best)
 
-    if threads == 1:
-        return share()
-    with ThreadPoolExecutor(threads) as pool:
-        shares = [task.result() for task in [pool.submit(share) for _ in range(threads)]]
+    run_on_threads(threads, work)
     while len(shares) > 1:
         merge(shares[0], shares.pop())
     return shares[0]

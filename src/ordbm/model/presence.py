@@ -24,6 +24,7 @@ from scipy.special import expit
 
 from ordbm.data.csr import CSR, with_transpose
 from ordbm.kernels import presence as kernels
+from ordbm.model.machine import is_within_reach
 from ordbm.runtime.arrays import Array, Codes
 from ordbm.runtime.threads import run_on_threads, share
 
@@ -44,6 +45,13 @@ class Presence:
     user_precision: float  # of the prior of a user's bias
     # What log-odds are above the potentials KNOTS; straight between these, the same beyond.
     recalibration: Array = field(default_factory=lambda: np.zeros_like(KNOTS))
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether a parameter is no number, or of a size that cannot be reckoned with."""
+        numbers = np.array([self.typical_degree, self.unknown_bias, self.user_precision])
+        tables = (self.item_bias, self.user_bias, self.weight, self.recalibration)
+        return not all(map(is_within_reach, (numbers, *tables)))
 
     def degree_scale(self, count: Array) -> Array:
         """sqrt(typical degree / count): how much each link of this many rated items counts."""

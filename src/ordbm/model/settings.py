@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
@@ -9,13 +10,15 @@ from ordbm.errors import SettingsError
 from ordbm.model.declaration import Checked, leaves, setting
 from ordbm.model.learners import LEARNERS, Learner, learner_of
 from ordbm.model.rules import PresenceRules, SizeRules
-from ordbm.runtime.checks import check_choice, check_count
+from ordbm.runtime.checks import check_choice, check_count, said
 
 FeatureKind = Literal["categorical", "ordinal", "gaussian"]
 Sides = Literal["user", "item", "joint"]
 DType = Literal["float32", "float64"]
 
 MACHINE_PANEL, LEARNING_PANEL = "The machine", "Learning"  # panels of the command line's help
+
+MOST_HIDDEN = 100_000  # of a user or an item: far more than ratings could teach
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -39,15 +42,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 def _check_hidden(name: str, value: Any) -> None:
     sizes = value if isinstance(value, tuple | list) else (value, value)
     if len(sizes) != 2:
-        raise SettingsError(f"{name}={value!r}: a number, or (user side, item side)")
+        raise SettingsError(f"{said(name, value)}: a number, or (user side, item side)")
     for size in sizes:
-        check_count(name, size)
-
-
-def _check_seed(name: str, value: Any) -> None:
-    check_count(name, value)
-    if value >= 2**62:
-        raise SettingsError(f"{name}={value!r}: must be below 2**62")
+        check_count(name, size, most=MOST_HIDDEN)
 
 
 @dataclass(frozen=True)
@@ -87,9 +84,7 @@ class Settings(Checked):
     epochs: int = setting(
         20, "Epochs at most.", panel=LEARNING_PANEL, why="measured: twice the epochs"
     )
-    seed: int = setting(
-        0, "Of the initial parameters and of sampling.", check=_check_seed, panel=LEARNING_PANEL
-    )
+    seed: int = setting(0, "Of the initial parameters and of sampling.", panel=LEARNING_PANEL)
     _: KW_ONLY
     preset: str = setting(
         "default", "Where settings not given come from: our defaults, or the paper's section 4.1.",
@@ -105,7 +100,7 @@ class Settings(Checked):
     )  # fmt: skip
     link_budget: float = setting(
         2e10, "Co-rated pairs that finding links may visit; beyond, it is refused with the cost.",
-        panel=MACHINE_PANEL, why="under two minutes of one thread",
+        most=math.inf, panel=MACHINE_PANEL, why="under two minutes of one thread",
     )  # fmt: skip
     patience: int = setting(
         3, "With validation ratings: epochs without a better log-loss before stopping; 0: never.",
@@ -113,7 +108,7 @@ class Settings(Checked):
     )  # fmt: skip
     members: int | None = setting(
         None, "Machines to learn from different seeds; predictions are averages of theirs.",
-        kind=int, least=1, optional=True, panel=LEARNING_PANEL,
+        kind=int, least=1, most=1000, optional=True, panel=LEARNING_PANEL,
         default="8; fewer for over 2 M ratings or 300 M couplings",
         why="most of all that was tried; measured: averaging; see SizeRules",
     )  # fmt: skip
@@ -127,7 +122,7 @@ class Settings(Checked):
     )  # fmt: skip
     presence_budget: float = setting(
         1e11, "Ratings times items that one pass over presence may look at; beyond, items are "
-        "sampled.", panel=MACHINE_PANEL, why="some minutes of one thread",
+        "sampled.", most=math.inf, panel=MACHINE_PANEL, why="some minutes of one thread",
     )  # fmt: skip
     threads: int | None = setting(
         None, "Threads to use; results do not depend on it.", kind=int, least=1, optional=True,

@@ -15,6 +15,7 @@ from ordbm.model.learners import Learner
 from ordbm.model.machine import Machine
 from ordbm.priors.resolved import ResolvedPriors, priors_of
 from ordbm.runtime.arrays import Array
+from ordbm.runtime.interruption import safe_point
 from ordbm.runtime.threads import run_on_threads
 from ordbm.training.alternation import Trainer
 
@@ -60,11 +61,9 @@ class Ensemble:
         objective = np.zeros(len(self.trainers))
         done = np.zeros(len(self.trainers))
         lock = threading.Lock()
-        stopped = threading.Event()
 
         def told(member: int, share: float) -> None:
-            if stopped.is_set():
-                raise KeyboardInterrupt
+            safe_point()
             if tell is not None:
                 with lock:
                     done[member] = share
@@ -79,12 +78,17 @@ class Ensemble:
             (self.n_teams, range(self.n_alone, len(self.trainers))),
         ):
             if members:
-                run_on_threads(teams, partial(work, iter(members)), stop=stopped.set)
+                run_on_threads(teams, partial(work, iter(members)))
         return float(objective.mean())
 
     def arrays(self) -> list[Array]:
         """All parameters being learnt."""
         return [array for trainer in self.trainers for array in trainer.arrays()]
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether parameters of one are no longer numbers that can be reckoned with."""
+        return any(trainer.machine.has_diverged for trainer in self.trainers)
 
     def state(self) -> dict[str, Array]:
         """All that one epoch hands to the next, by name."""

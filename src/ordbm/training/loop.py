@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
-from types import FrameType
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +13,7 @@ import numpy as np
 from ordbm.errors import CheckpointError, DivergedError
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.compiling import compilation_shown
+from ordbm.runtime.interruption import first_ctrl_c_noted
 from ordbm.runtime.progress import Progress, Tell
 from ordbm.training.state import Saved, copy_arrays
 
@@ -48,6 +45,10 @@ class Learning(Protocol):
 
     def arrays(self) -> list[Array]:
         """All parameters being learnt."""
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether they are no longer numbers that can be reckoned with."""
 
     def state(self) -> dict[str, Array]:
         """All that one epoch hands to the next, by name."""
@@ -107,8 +108,9 @@ def train(
             started = time.perf_counter()
             objective = trainer.epoch(epoch, _share_teller(tell, epoch, epochs))
             seconds = time.perf_counter() - started
-            found = validate() if validate and np.isfinite(objective) else {}
-            if not np.isfinite([objective, *found.values()]).all():
+            diverged = not np.isfinite(objective) or trainer.has_diverged
+            found = validate() if validate and not diverged else {}
+            if diverged or not np.isfinite(list(found.values())).all():
                 if run.best:
                     break  # the best epoch is still at hand
                 raise DivergedError(
@@ -197,31 +199,3 @@ def _share_teller(tell: Tell | None, epoch: int, epochs: int) -> Callable[[float
     if tell is None:
         return None
     return lambda share: tell(Progress("learning", share, epoch + 1, epochs))
-
-
-@contextmanager
-def first_ctrl_c_noted(is_usable: Callable[[], bool]) -> Iterator[Callable[[], bool]]:
-    """Within it, the first Ctrl-C is only noted if it `is_usable`; yields whether it was.
-
-    Otherwise, and the second time, it is a `KeyboardInterrupt` as ever. This takes the place of
-    Python's own handler only; another one, and threads other than the main one, are left alone.
-    """
-    noted: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        if not is_usable():
-            signal.default_int_handler(number, frame)
-        noted.append(number)
-
-    ours = (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-    if ours:
-        signal.signal(signal.SIGINT, note)
-    try:
-        yield lambda: bool(noted)
-    finally:
-        if ours and signal.getsignal(signal.SIGINT) is note:
-            signal.signal(signal.SIGINT, signal.default_int_handler)

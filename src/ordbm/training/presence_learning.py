@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.data.csr import CSR
+from ordbm.errors import DivergedError
 from ordbm.kernels import presence as kernels
 from ordbm.model.presence import (
     LOG_ODDS_BYTES,
@@ -169,7 +170,13 @@ def learn_presence(
         (_counts(conditioned, by_user, user, rules.cells) for user in unseen),
         cell_counts(np.zeros(0), np.zeros(0), rules.cells),
     )
-    return replace(learn(by_user, 1), recalibration=recalibration_map(counts, rules))
+    found = replace(learn(by_user, 1), recalibration=recalibration_map(counts, rules))
+    if found.has_diverged:
+        raise DivergedError(
+            "presence diverged: leave presence_precision and presence_rules at their defaults, or "
+            "say presence=False"
+        )
+    return found
 
 
 def _without_rows(rows: CSR, some: Array) -> CSR:

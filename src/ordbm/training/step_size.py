@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 
 from ordbm.kernels.structures import Step
-from ordbm.model.learners import Learner
+from ordbm.model.declaration import LARGEST_SETTING
+from ordbm.model.learners import Learner, Optimiser
+
+
+def _rate(optimiser: Optimiser, epoch: int) -> float:
+    """rate decay^epoch, as far as numbers go."""
+    try:
+        return min(optimiser.rate * optimiser.decay**epoch, LARGEST_SETTING)
+    except OverflowError:
+        return LARGEST_SETTING
 
 
 def step_of(learner: Learner, epoch: int, curvature: float, dtype: Any) -> Step:
@@ -15,7 +24,7 @@ def step_of(learner: Learner, epoch: int, curvature: float, dtype: Any) -> Step:
     number = np.dtype(dtype).type
     optimiser, priors = learner.optimiser, learner.priors
     return Step(
-        rate=number(optimiser.rate * optimiser.decay**epoch),
+        rate=number(_rate(optimiser, epoch)),
         momentum=number(optimiser.momentum),
         per_row=number(optimiser.per_row),
         coupling_precision=number(priors.coupling_precision),

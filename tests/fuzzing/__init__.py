@@ -1,0 +1,1 @@
+"""Odd inputs by the million: rating files, model files, settings, command lines."""

@@ -1,0 +1,205 @@
+"""Rating files as text, accidents to them, and a plain reading of them, line by line.
+
+The plain reading is the twin of the readers: it says what is in each damaged text, and what the
+readers say must account for all of its records.
+"""
+
+import csv
+import io
+import math
+import re
+
+import numpy as np
+
+from ordbm import read_ratings
+from ordbm.errors import OrdbmError
+
+N_ROWS = 30
+SIGNS = [
+    *(b",", b"\t", b"::", b":", b";", b" ", b'"', b'""', b'","', b"\n", b"\r", b"\r\n", b"\n\n"),
+    *(b"-", b"7", b"007", b".", b"e9", b"nan", b"1e400", b"9" * 30, b"NULL", b"'", b"#", b"\\"),
+    *("é".encode(), "é".encode("latin-1"), "\u2028".encode(), b"\xed\xa0\x80", b"\xef\xbb\xbf"),
+    *(b"\0", b"\x1a", b"\x1f", b"\xff\xfe", b"\x1f\x8b", b"PK\x03\x04", b"PAR1"),
+    *(b"\n12:\n", b"1,2,3\n"),
+]
+
+
+def rows(rng, text_ids=False):
+    users, items = rng.integers(1, 12, N_ROWS), rng.integers(1, 9, N_ROWS)
+    stars = rng.integers(1, 11, N_ROWS) / 2
+    mark = ["x", "é"] if text_ids else ["", ""]
+    return [
+        (f"{mark[0]}{user}", f"{mark[1]}{item}", f"{rating:g}")
+        for user, item, rating in zip(users, items, stars, strict=True)
+    ]
+
+
+def lines(cells, separator, end="\n", quote=""):
+    return "".join(
+        separator.join(f"{quote}{cell}{quote}" for cell in row) + end for row in cells
+    ).encode()
+
+
+def netflix(cells):
+    parts = []
+    for item in sorted({item for _, item, _ in cells}):
+        parts.append(f"{item}:\n")
+        parts += [f"{user},{stars},2005-09-06\n" for user, other, stars in cells if other == item]
+    return "".join(parts).encode()
+
+
+def texts():
+    """Name, layout, header, content of a sound file of each kind."""
+    rng = np.random.default_rng(0)
+    names = ("user", "item", "rating")
+    timed = [(*row, "97830") for row in rows(rng)]
+    return [
+        ("ratings.csv", "csv", True, lines([names, *rows(rng)], ",")),
+        ("ratings.csv", "csv", True, lines([names, *rows(rng, text_ids=True)], ",", "\r\n", '"')),
+        ("ratings.csv", "csv", False, lines(rows(rng, text_ids=True), ",")),
+        ("ratings.tsv", "tsv", True, lines([names, *rows(rng)], "\t")),
+        ("u.data", "tsv", False, lines(timed, "\t")),
+        ("ratings.dat", "colons", False, lines(timed, "::")),
+        ("ratings.txt", "spaces", False, lines(rows(rng), " ")),
+        ("combined_data_1.txt", "netflix", False, netflix(rows(rng))),
+    ]
+
+
+def with_line_repeated(rng, content):
+    """One line of `content` left out, or there twice."""
+    cut = content.splitlines(keepends=True) or [b""]
+    line = int(rng.integers(len(cut)))
+    return b"".join([*cut[:line], *[cut[line]] * int(rng.choice([0, 2])), *cut[line + 1 :]])
+
+
+def damaged(rng, content, other):
+    """`content` after one to four accidents; `other` is what pieces of other files come from."""
+    for _ in range(int(rng.integers(1, 5))):
+        place = int(rng.integers(len(content) + 1))
+        length = int(rng.choice([1, 2, 5, 20]))
+        start = int(rng.integers(len(other)))
+        before, after = content[:place], content[place:]
+        flipped = bytes(byte ^ (1 << int(rng.integers(8))) for byte in after[:1])
+        accidents = [
+            before + flipped + after[1:],
+            before + rng.bytes(1) + after[1:],
+            before + after[length:],
+            before + rng.bytes(length) + after,
+            before + SIGNS[int(rng.integers(len(SIGNS)))] + after,
+            before + other[start : start + length] + after,
+            with_line_repeated(rng, content),
+            before,
+        ]
+        likely = np.array([3, 3, 3, 3, 6, 3, 3, 1])
+        content = accidents[rng.choice(len(accidents), p=likely / likely.sum())]
+    return content
+
+
+# -- the plain twin --------------------------------------------------------------------------------
+
+
+def plain_records(content, layout):
+    """(line, fields or None if it cannot be cut) of every record that is not blank."""
+    text = content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+    split = re.split(r"\r\n|\r|\n", text)
+    if layout == "netflix":
+        return netflix_lines(split)
+    if layout == "colons":
+        cut = [[field.lstrip(" ") for field in line.split("::")] for line in split]
+    elif layout == "spaces":
+        cut = [[field for field in re.split("[ \t]", line) if field] for line in split]
+    else:
+        first = next((line for line in split if line.strip(" ")), "")
+        signs = "\t" if layout == "tsv" else ",;|"
+        return csv_records(text, next((sign for sign in signs if sign in first), signs[0]))
+    return [(line, fields) for line, fields in enumerate(cut, 1) if fields not in ([], [""])]
+
+
+def netflix_lines(split):
+    found, movie = [], None
+    for number, line in enumerate(split, 1):
+        if re.fullmatch(r" *-?[0-9]+: *", line):
+            movie = line.strip(" :")
+        elif line.strip(" "):
+            fields = [field.lstrip(" ") for field in line.split(",")]
+            sound = len(fields) == 3 and movie is not None
+            found.append((number, [fields[0], movie, fields[1]] if sound else None))
+    return found
+
+
+def csv_records(text, separator):
+    reader = csv.reader(
+        io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True, strict=True
+    )
+    found = []
+    while True:
+        number = reader.line_num + 1
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return found
+        except csv.Error:
+            fields = None
+        if fields not in ([], [""]):
+            found.append((number, fields))
+
+
+def is_number(text):
+    text = text.strip(" ")
+    try:
+        plain = text.isascii() and text == text.strip() and "_" not in text
+        return plain and abs(float(text)) <= 1e150
+    except ValueError:
+        return False
+
+
+def judged(content, layout, header):
+    """The good rows and the lines of the bad ones, as the plain twin sees them."""
+    cut = plain_records(content, layout)
+    width = 3 if layout == "netflix" else len(cut[0][1] or ()) if cut else 0
+    good, bad = [], []
+    for line, fields in cut[int(header) :]:
+        sound = (
+            fields is not None
+            and len(fields) == width >= 3
+            and all(fields[:3])
+            and not re.search("[\udc80-\udcff]", "".join(fields[:3]))
+            and is_number(fields[2])
+        )
+        if sound:
+            good.append(fields[:3])
+        else:
+            bad.append(line)
+    return good, bad
+
+
+def typed(column):
+    whole = all(re.fullmatch("0|-?[1-9][0-9]*", text) for text in column)
+    return [int(text) for text in column] if whole else column
+
+
+def assert_same(ratings, good):
+    users, items = typed([row[0] for row in good]), typed([row[1] for row in good])
+    expected = {
+        (user, item): float(row[2]) for user, item, row in zip(users, items, good, strict=True)
+    }
+    found = {
+        (ratings.users[user], ratings.items[item]): value
+        for user, item, value in zip(
+            ratings.user_codes, ratings.item_codes, ratings.values, strict=True
+        )
+    }
+    assert found.keys() == expected.keys()
+    assert len(ratings) + ratings.n_duplicates == len(good)
+    # A scale takes numbers as one level that differ by less than this part of the largest.
+    slack = 1e-11 * max(abs(float(row[2])) for row in good)
+    for pair, value in expected.items():
+        assert math.isclose(found[pair], value, rel_tol=1e-5, abs_tol=slack), (pair, value)
+
+
+def read_or_words(path, **told):
+    """Ratings, or the words of an error: no other exception."""
+    try:
+        return read_ratings(path, **told)
+    except OrdbmError as problem:
+        return str(problem)

@@ -1,0 +1,130 @@
+"""What once failed: each is read and everything holds, or it is refused with a sentence."""
+
+import random
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fuzzing.kinds import READ, REFUSED, Input, judged_by
+from fuzzing.model_files import KINDS as MODEL_KINDS
+from fuzzing.rating_files import KINDS as RATING_KINDS
+from fuzzing.settings import KINDS as SETTING_KINDS
+from ordbm import ContrastiveDivergence, OrdinalBM, PseudoLikelihood, Ratings
+from ordbm.errors import RatingsError, SettingsError
+
+KINDS = {kind.name: kind for kind in [*RATING_KINDS, *MODEL_KINDS, *SETTING_KINDS]}
+CORPUS = Path(__file__).parent / "corpus"
+KIND_OF = {".ordbm": "model file, forged content", ".zip": "damaged gz and zip"}
+SMALL = {"hidden": 2, "members": 1, "epochs": 1, "threads": 1, "presence": False}
+
+
+def files():
+    return [
+        pytest.param(path, id=path.name)
+        for path in sorted(CORPUS.iterdir())
+        if path.suffix in KIND_OF
+    ]
+
+
+@pytest.mark.parametrize("path", files())
+def test_files_that_once_failed(path, tmp_path):
+    kind = KINDS[KIND_OF[path.suffix]]
+    given = Input(path.name, path.read_bytes(), told=True)
+    assert judged_by(kind, given, tmp_path) in (READ, REFUSED)
+    assert f"`{path.name}`" in (CORPUS / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("learner", "told"),
+    [
+        # A part of a learner that is none, beside a setting of it: no dataclass to replace.
+        (PseudoLikelihood, {"optimiser": 0.5, "rate": 0.1}),
+        (ContrastiveDivergence, {"initialisation": (-1, 2), "spread": 0.1}),
+        # An array among choices: its truth is ambiguous.
+        (None, {"dtype": np.array([1, 2])}),
+        (PseudoLikelihood, {"other_side": np.array(["exact", "sample"])}),
+        # Whole numbers of more digits than Python writes in an error.
+        (None, {"hidden": -(10**5000)}),
+        (None, {"epochs": 10**5000}),
+        (None, {"seed": 10**5000}),
+        # Whole numbers that no float holds.
+        (PseudoLikelihood, {"rate": 10**400}),
+        (None, {"link_budget": 10**400}),
+        # Machines that passed for small enough, and took all of the memory while they were drawn.
+        (None, {"hidden": 10**9}),
+        (None, {"members": 10**6}),
+        # Numbers that single precision does not hold.
+        (PseudoLikelihood, {"rate": 1e300}),
+        (PseudoLikelihood, {"coupling_precision": float("inf")}),
+    ],
+)
+def test_settings_that_once_failed(learner, told):
+    with pytest.raises(SettingsError) as refused:
+        OrdinalBM(learner=learner(**told)) if learner else OrdinalBM(**told)
+    assert len(str(refused.value)) < 500
+
+
+def test_an_infinite_budget_is_none():
+    assert OrdinalBM(link_budget=float("inf"), presence_budget=float("inf"))
+
+
+def fitted(values, **told):
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(6, size=len(values)), rng.integers(5, size=len(values))
+    scale = told.pop("scale", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return OrdinalBM(**SMALL | told).fit(Ratings(users, items, values, scale))
+
+
+@pytest.mark.parametrize("size", [1e149, 1e40, 1e-40, 1e-140])
+def test_lists_of_ratings_beyond_single_precision(size):
+    """Means overflowed to infinity, or vanished."""
+    values = np.resize([size, 2 * size, 3 * size, 2 * size], 30)
+    model = fitted(values)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lists = model.recommend_all(n=2, by="mean")
+    scores = np.array([score for one in lists.values() for _, score in one])
+    assert (scores > size).all()
+    assert (scores < 3 * size).all()
+    users = [user for user, one in lists.items() for _ in one]
+    items = [item for one in lists.values() for item, _ in one]
+    np.testing.assert_allclose(scores, model.predict(users, items), rtol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [None, "continuous"])
+def test_equal_ratings_of_any_size(scale):
+    """The rounding of their mean overflowed single precision."""
+    model = fitted(np.full(30, 1e149), features="gaussian", scale=scale)
+    np.testing.assert_allclose(model.predict([0, 1], [0, 1]), 1e149)
+
+
+@pytest.mark.parametrize("size", [1e-200, 5e-324])
+def test_ratings_whose_squares_vanish_are_refused(size):
+    """Their deviation was zero, became one, and predictions were a thousandth."""
+    values = size * np.random.default_rng(0).integers(1, 300, 300)
+    with pytest.raises(RatingsError, match="too small, their deviation would vanish: multiply"):
+        Ratings(np.arange(300), np.arange(300), values, "continuous")
+
+
+def test_given_ratings_far_from_all_others_are_refused():
+    """They overflowed single precision, and all of the list was NaN."""
+    model = fitted(np.random.default_rng(0).normal(size=30), scale="continuous")
+    for far in (1e38, -1e149):
+        with pytest.raises(RatingsError, match="too far from all that was learnt from"):
+            model.recommend(ratings={1: far}, by="mean")
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_a_few_inputs_of_each_kind(kind, tmp_path):
+    """The fuzzing itself works; `make fuzz` runs many."""
+    verdicts = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for number in range(8 if kind.name.startswith("fits") else 60):
+            given = kind.make(random.Random(f"corpus/{number}"))
+            verdicts.add(judged_by(kind, given, tmp_path))
+    assert verdicts <= {READ, REFUSED}
