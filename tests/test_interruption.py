@@ -178,11 +178,11 @@ PLACES = [
     ("ordbm.cli.fit", "ratings_and_facts"),
     ("ordbm.datasets", "read_ratings"),
     ("ordbm.datasets.reader", "_columns_at"),
-    ("ordbm.estimator", "links_of"),
-    ("ordbm.estimator", "learn_presence"),
-    ("ordbm.estimator", "priors_of"),
-    ("ordbm.estimator", "Ensemble"),
-    ("ordbm.estimator", "save_model"),
+    ("ordbm.estimator.ordinal_bm", "links_of"),
+    ("ordbm.estimator.ordinal_bm", "learn_presence"),
+    ("ordbm.estimator.ordinal_bm", "priors_of"),
+    ("ordbm.estimator.ordinal_bm", "Ensemble"),
+    ("ordbm.estimator.ordinal_bm", "save_model"),
 ]
 
 
@@ -214,7 +214,7 @@ def test_a_swallowed_ctrl_c_is_not_lost(old_model, tmp_path, module, function):
 
 
 def test_sigterm_ends_a_command_in_good_order(old_model, tmp_path):
-    place = ("ordbm.estimator", "learn_presence", int(signal.SIGTERM))
+    place = ("ordbm.estimator.ordinal_bm", "learn_presence", int(signal.SIGTERM))
     command = (*place, "fit", "ratings.csv", "-o", "m.ordbm", *SMALL)
     code, output, errors = ended(started(*command, script=SWALLOWED))
     assert (code, output) == (128 + signal.SIGTERM, ""), errors

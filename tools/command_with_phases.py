@@ -24,7 +24,7 @@ PHASES = {
     "ordbm.training.presence_learning": {"learn_presence": "presence"},
     "ordbm.priors.resolved": {"priors_of": "priors"},
     "ordbm.training.loop": {"train": "epochs"},
-    "ordbm.estimator": {"_validator": "validation"},
+    "ordbm.estimator.ordinal_bm": {"_validator": "validation"},
     "ordbm.persistence.checkpoint": {"Checkpoint.write": "checkpoint"},
     "ordbm.persistence.model_file": {"save_model": "saving", "load_model": "loading"},
     "ordbm.evaluation.validation": {"evaluate": "evaluation"},

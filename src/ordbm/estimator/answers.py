@@ -1,46 +1,28 @@
-"""OrdinalBM: the front door. Ids, scales and settings are handled here; the work is elsewhere."""
+"""What a fitted model answers: predictions, lists, explanations, representations."""
 
 from __future__ import annotations
 
-import os
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from ordbm.data.csr import CSRPair
 from ordbm.data.frames import Backend
 from ordbm.data.lookup import Ids, aligned_pairs, listed_ids, several
-from ordbm.data.ratings import Ratings
 from ordbm.data.scale import RatingScale, Scale
-from ordbm.data.standardiser import machine_ratings, standardiser_of
-from ordbm.errors import InterruptedWarning, NotFittedError, SettingsError
+from ordbm.errors import NotFittedError, SettingsError
 from ordbm.explain import Explanation, Similar, explanation_of, nearest
 from ordbm.inference.conditioned import ConditionedMachine, Method
 from ordbm.inference.distributions import Decode, RatingDistribution, level_cells
 from ordbm.inference.distributions import decode as decoded
 from ordbm.inference.fitted import FittedModel, Origin, rows_or_prior, strangers_apart
 from ordbm.inference.joint import ENUMERATED, JointDistribution, ensemble_joint_levels
-from ordbm.inference.known import check_request, check_trainable
+from ordbm.inference.known import check_request
 from ordbm.inference.tables import level_probabilities, log_probabilities, prediction_table
-from ordbm.metrics.prediction import validation_scores
-from ordbm.model.configurable import Configured
-from ordbm.model.declaration import arguments_of, documented_by
-from ordbm.model.features import Features, features
-from ordbm.model.initialisation import check_size, links_of, new_machines
-from ordbm.model.learners import Priors, PseudoLikelihood, learner_of
 from ordbm.model.machine import Machine
-from ordbm.model.neighbours import Links
-from ordbm.model.presence import Presence
-from ordbm.model.settings import FeatureKind, Settings, settings_of
-from ordbm.persistence.checkpoint import Checkpoint
-from ordbm.persistence.model_file import ANSWER_MEMORY, Stored, load_model, save_model
-from ordbm.priors.fold_in_priors import FoldInPriors
-from ordbm.priors.resolved import ResolvedPriors, priors_of
 from ordbm.recommend.candidates import (
     Candidates,
     UserCandidates,
@@ -53,176 +35,18 @@ from ordbm.recommend.lists import Person, all_lists, person_list
 from ordbm.recommend.recommendation import Recommendation
 from ordbm.runtime.arrays import Mask
 from ordbm.runtime.checks import check_count
-from ordbm.runtime.interruption import first_ctrl_c_noted, listening
-from ordbm.runtime.progress import Progress, Tell, teller
-from ordbm.runtime.threads import thread_count
-from ordbm.training.ensemble import Ensemble
-from ordbm.training.loop import Callback, EpochRecord, train
-from ordbm.training.presence_learning import learn_presence
-from ordbm.training.state import Preparation, Saved
 
 
-@documented_by(Settings)
-class OrdinalBM(Configured):
-    """An ordinal Boltzmann machine for ratings.
+class Answers:
+    """The verbs of a fitted model. Ids are handled here; the work is elsewhere."""
 
-    What is not given, or None, follows the preset; what the default one has is in brackets. With
-    `preset="paper"` the machine and its learning are those of section 4.1; predictions stay exact
-    means, and the paper's are `predict(users, items, decode="mode", method="mean_field")`.
-    """
+    _fitted: FittedModel | None
 
-    @arguments_of(Settings)
-    def __init__(self, **given: Any) -> None:
-        self._params = given
-        self.settings = settings_of(**given)
-        self.learner = learner_of(self.settings.learner)
-        self.history: list[EpochRecord] = []
-        self.interrupted = False
-        self._fitted: FittedModel | None = None
-        self._file_bytes: int | None = None  # of the file that it was loaded from
-
-    # -- learning ---------------------------------------------------------------------------------
-
-    @listening()
-    def fit(
-        self,
-        ratings: Ratings,
-        validation: Ratings | None = None,
-        callbacks: Callback | Iterable[Callback] = (),
-        checkpoint: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-    ) -> Self:
-        """Learn from ratings. With `validation`, the epoch with its best log-loss is kept.
-
-        Each callback is given an `EpochRecord` after every epoch; one that returns True ends the
-        training there. If it has a method `on_progress`, that is given a `Progress` more often.
-
-        `checkpoint` is a folder in which the training is kept as it goes. With `resume` it goes on
-        from there, to the very bits it would have had without a break; settings and ratings must be
-        the same, except that there may be more epochs, more patience, and any number of threads.
-        Without a checkpoint in the folder it starts at the beginning, and without `resume` always.
-
-        Ctrl-C ends the training after the epoch under way: the model is usable, `interrupted` is
-        True, and a warning says so. Before the first epoch has ended, and pressed again, it is a
-        KeyboardInterrupt, which leaves the model as it was before.
-        """
-        check_trainable(ratings)
-        if resume and checkpoint is None:
-            raise SettingsError("resume=True needs the folder to go on from: say checkpoint=folder")
-        callbacks = (callbacks,) if callable(callbacks) else tuple(callbacks)
-        if not all(map(callable, callbacks)):
-            raise SettingsError("a callback must be a function that takes an EpochRecord")
-        kind = self._feature_kind(ratings)
-        scale = ratings.scale
-        table = features(kind, len(scale.values) if isinstance(scale, RatingScale) else 1)
-        settings = self.settings.resolved(
-            len(ratings), (ratings.n_items * table.n_levels, ratings.n_users * table.n_levels)
-        )
-        check_size(settings, table, ratings.n_users, ratings.n_items)
-        if checkpoint is None:
-            return self._fit(ratings, validation, callbacks, settings, table)
-        with Checkpoint(checkpoint, settings, self.learner, ratings, validation) as keeper:
-            saved = keeper.read() if resume else None
-            return self._fit(ratings, validation, callbacks, settings, table, keeper, saved)
-
-    def _fit(
-        self,
-        ratings: Ratings,
-        validation: Ratings | None,
-        callbacks: tuple[Callback, ...],
-        settings: Settings,
-        table: Features,
-        keeper: Checkpoint | None = None,
-        saved: Saved | None = None,
-    ) -> Self:
-        tell = teller(callbacks)
-        prepared = keeper.prepared if keeper else None
-        standardiser = (
-            standardiser_of(ratings, self.learner.initialisation.unit_weight)
-            if table.is_gaussian
-            else None
-        )
-        orientations = machine_ratings(ratings, standardiser)
-        threads = thread_count(self.settings.threads)
-        learner = self.learner.for_scale(table.n_levels, ordinal=table.kind == "ordinal")
-        links = prepared.links if prepared else self._links(settings, ratings, tell)
-        machines = new_machines(settings, learner.initialisation, table, orientations, links)
-        if prepared is None:
-            presence = self._learnt_presence(ratings, threads, tell)
-            priors = priors_of(machines[0], orientations, learner.priors, threads)
-            prepared = Preparation(links, presence, priors)
-        if keeper is not None:
-            keeper.prepared = prepared
-        fitted = FittedModel(
-            ratings.users,
-            ratings.items,
-            ratings.scale,
-            standardiser,
-            machines,
-            CSRPair(ratings.by_user, ratings.by_item),
-            threads,
-            presence=prepared.presence,
-        )
-        self._watch(fitted)
-        trainer = Ensemble(
-            machines, orientations, learner, self.settings.seed, threads, prepared.priors
-        )
-        history, interrupted = train(
-            trainer,
-            self.settings.epochs,
-            validate=_validator(fitted, validation) if validation is not None else None,
-            patience=self.settings.patience,
-            callbacks=callbacks,
-            tell=tell,
-            checkpoint=keeper,
-            saved=saved,
-        )
-        with first_ctrl_c_noted(lambda: True) as interrupted_now:
-            fitted.fold_in_priors = _fold_in_priors(fitted, learner.priors, prepared.priors)
-        interrupted = interrupted or interrupted_now()
-        self._fitted, self.history, self.interrupted = fitted, history, interrupted
-        if interrupted:
-            warnings.warn(
-                f"stopped by Ctrl-C after epoch {len(history)} of {self.settings.epochs}; the "
-                "model is usable",
-                InterruptedWarning,
-                stacklevel=3,
-            )
-        return self
-
-    def _learnt_presence(self, ratings: Ratings, threads: int, tell: Tell) -> Presence | None:
-        if not self.settings.presence:
-            return None
-        return learn_presence(
-            ratings.by_user,
-            ratings.n_items,
-            precision=self.settings.presence_precision,
-            budget=self.settings.presence_budget,
-            seed=self.settings.seed,
-            threads=threads,
-            tell=lambda share: tell(Progress("presence", share)),
-            rules=self.settings.presence_rules,
-        )
-
-    def _feature_kind(self, ratings: Ratings) -> FeatureKind:
-        if not ratings.is_continuous or self.settings.features == "gaussian":
-            return self.settings.features
-        if self._params["features"] is not None:
-            raise SettingsError(
-                f"these ratings are continuous, and features={self.settings.features!r} needs "
-                "levels: use features='gaussian', or put them into bins with "
-                "scale=ordbm.RatingScale.bins(edges)"
-            )
-        return "gaussian"
-
-    def _links(self, settings: Settings, ratings: Ratings, tell: Tell) -> tuple[Links, Links]:
-        tell(Progress("links", 0.0))
-        links = links_of(settings, ratings)
-        tell(Progress("links", 1.0))
-        return links
-
-    def _watch(self, fitted: FittedModel) -> None:
-        """For a class that looks at the machines while they learn."""
+    @property
+    def _state(self) -> FittedModel:
+        if self._fitted is None:
+            raise NotFittedError("this model has not been fitted: call fit(ratings) first")
+        return self._fitted
 
     # -- predicting -------------------------------------------------------------------------------
 
@@ -489,65 +313,3 @@ class OrdinalBM(Configured):
     def origin(self) -> Origin:
         """Which version of ordbm learnt this model, and when."""
         return self._state.origin
-
-    # -- files ------------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model, with ids, scale, settings and ratings, to one file.
-
-        `ordbm.load(path)` gives a model that answers the same, bit for bit. A file that is there
-        already is replaced at once, or not at all.
-        """
-        save_model(path, Stored(self._params, self.history, self.interrupted, self._state))
-
-    @property
-    def _state(self) -> FittedModel:
-        if self._fitted is None:
-            raise NotFittedError("this model has not been fitted: call fit(ratings) first")
-        return self._fitted
-
-    def __repr__(self) -> str:
-        told, kind, state = self.settings, self.settings.features, "not fitted"
-        if self._fitted is not None:
-            count = len(self.machines)
-            told = told.resolved(len(self._fitted.ratings.by_user.column))
-            kind = self.machines[0].features.kind
-            state = f"fitted, {count} machines" if count > 1 else "fitted"
-        links = f"item_links={told.item_links}, user_links={told.user_links}"
-        return f"OrdinalBM({kind}, {told.sides}, hidden={told.hidden_sizes}, {links}; {state})"
-
-
-def load(path: str | os.PathLike[str], *, memory: float = ANSWER_MEMORY) -> OrdinalBM:
-    """The model that `OrdinalBM.save` wrote to a file. Never runs code from it.
-
-    A file whose answers would need more than `memory` bytes, and far more than the file has, is
-    refused: such a one may be forged.
-    """
-    stored = load_model(path, memory)
-    model = OrdinalBM(**stored.told)
-    model._fitted, model.history = stored.fitted, stored.history
-    model.interrupted, model._file_bytes = stored.interrupted, stored.file_bytes
-    return model
-
-
-def _fold_in_priors(fitted: FittedModel, priors: Priors, resolved: ResolvedPriors) -> FoldInPriors:
-    """Those of learning; pseudo-likelihood's if it had none."""
-    known: ResolvedPriors | None = resolved
-    if not priors.coupling_precision:
-        n_levels = fitted.machines[0].features.n_levels
-        priors, known = PseudoLikelihood().priors.for_scale(n_levels), None
-    return FoldInPriors.of(fitted.machines, fitted.ratings, priors, fitted.threads, known)
-
-
-def _validator(fitted: FittedModel, ratings: Ratings) -> Callable[[], dict[str, float]]:
-    """A function that scores the machines, as they are, on held-out ratings."""
-    users, items = fitted.validation_codes(ratings)
-    # A Gaussian machine learns by mean field, which is also far cheaper to score.
-    method: Method = "exact" if fitted.standardiser is None else "mean_field"
-
-    def validate() -> dict[str, float]:
-        return validation_scores(
-            fitted.ensemble_distribution(fitted.conditioned_now(), users, items, method), ratings
-        )
-
-    return validate
