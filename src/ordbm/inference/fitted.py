@@ -179,6 +179,8 @@ class FittedModel(Known):
         self, people: People, person: Codes, items: Codes, method: Method
     ) -> RatingDistribution:
         """Person by person, where each has machines of their own."""
+        if not len(person):
+            return self._slow_distribution(self.conditioned, person, items, method)
         order = np.argsort(person, kind="stable")
         asked, first = np.unique(person[order], return_index=True)
         parts = []
@@ -186,11 +188,7 @@ class FittedModel(Known):
             conditioned, code = people.conditioned(int(one))
             codes = np.full(len(place), code, np.int32)
             parts.append(self._slow_distribution(conditioned, codes, items[place], method))
-        return (
-            reordered(parts, np.argsort(order))
-            if parts
-            else self._slow_distribution(self.conditioned, person, items, method)
-        )
+        return reordered(parts, np.argsort(order))
 
     @cached_property
     def level_shares(self) -> NDArray[np.float64]:
