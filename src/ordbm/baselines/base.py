@@ -20,6 +20,7 @@ from ordbm.inference.distributions import Decode, RatingDistribution
 from ordbm.inference.distributions import decode as decoded
 from ordbm.inference.known import Known, check_request, check_trainable
 from ordbm.inference.tables import level_probabilities, log_probabilities, prediction_table
+from ordbm.inference.top_n import top_lists, unseen_scores
 from ordbm.model.configurable import Configured
 from ordbm.recommend.candidates import (
     UserCandidates,
@@ -28,7 +29,6 @@ from ordbm.recommend.candidates import (
 )
 from ordbm.recommend.list_frame import list_dict, list_frame
 from ordbm.recommend.recommendation import Ranked, Recommendation, recommendations
-from ordbm.recommend.top_n import top_lists, unseen_scores
 from ordbm.runtime.arrays import Codes, Mask, Numbers
 from ordbm.runtime.checks import check_count
 from ordbm.training.loop import Callback, EpochRecord

@@ -21,11 +21,11 @@ from ordbm.inference.catalogue import By, Catalogue
 from ordbm.inference.distributions import RatingDistribution
 from ordbm.inference.fitted import FittedModel
 from ordbm.inference.people import People, Users
+from ordbm.inference.top_n import top_columns, unseen_scores
 from ordbm.model.presence import ConditionedPresence
 from ordbm.recommend.criteria import Facts, Score, score_of
 from ordbm.recommend.diversity import diverse_places, hidden_directions
 from ordbm.recommend.recommendation import Ranked, Recommendation, recommendations
-from ordbm.recommend.top_n import top_columns, unseen_scores
 from ordbm.runtime.arrays import Array, Codes, Mask
 
 NUMBERS_AT_ONCE = 5_000_000  # people times items times levels of a block
