@@ -17,6 +17,7 @@ from ordbm.errors import RatingsError, offending_rows
 from ordbm.runtime.arrays import Codes
 
 _NEVER_MISSING = {int, str, bytes, tuple, bool}
+_LARGEST_EXACT = 2**53
 _INT64 = range(-(2**63), 2**63)
 _APART = {str, bytes, float, bool}  # their hashes are salted, or shared by sixteen at the most
 MOST_ALIKE = 100  # distinct ids of one hash
@@ -93,6 +94,21 @@ class IdMap:
         return integers[order], order
 
 
+def integral_ids(column: Column) -> Column:
+    """`column`, of integers where it was of floats that are all whole: ids that met a missing value
+    once, as in frames. Beyond 2^53 floats are no longer one for each integer, and stay.
+    """
+    if not isinstance(column, np.ndarray) or column.dtype.kind != "f":
+        return column
+    return column.astype(np.int64) if are_whole(column).all() else column
+
+
+def are_whole(numbers: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which of these floats are whole numbers, each the only one that it may stand for."""
+    whole: NDArray[np.bool_] = (np.abs(numbers) < _LARGEST_EXACT) & (numbers == np.round(numbers))
+    return whole
+
+
 def _is_integer_array(column: Column) -> TypeGuard[NDArray[Any]]:
     """Whether every value fits 64 signed bits, by type."""
     return isinstance(column, np.ndarray) and (
@@ -132,8 +148,8 @@ def _factorised(values: list[Any], name: str) -> tuple[IdMap, Codes]:
         raise _unhashable(values, name) from None
     if set(map(type, table)) <= _NEVER_MISSING:
         return IdMap(tuple(table)), codes
-    if any(map(_is_missing, table)):
-        bad = [row for row, value in enumerate(values) if _is_missing(value)]
+    if any(map(is_missing, table)):
+        bad = [row for row, value in enumerate(values) if is_missing(value)]
         raise RatingsError(
             f"{name} must not be missing: {offending_rows(bad, id=values)}; "
             "drop these rows or give them an id"
@@ -187,7 +203,7 @@ def _is_hashable(value: Any) -> bool:
     return True
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """None, NaN, NaT, or a value that does not say whether it equals itself (`pandas.NA`)."""
     if value is None:
         return True

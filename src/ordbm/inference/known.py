@@ -72,8 +72,6 @@ class Known:
 
     def validation_codes(self, ratings: Ratings) -> tuple[Codes, Codes]:
         """User and item codes of held-out ratings, which must be on the same scale."""
-        if not isinstance(ratings, Ratings):
-            raise RatingsError(f"validation needs ordbm.Ratings, not {type(ratings).__name__}")
         if not len(ratings):
             raise RatingsError("no validation ratings: leave validation out, or hold out more")
         both_continuous = ratings.is_continuous and self.scale.is_continuous
@@ -113,13 +111,8 @@ class Known:
         return items
 
 
-def check_trainable(ratings: Any) -> None:
-    """An error that says what `fit` needs, unless these are ratings to learn from."""
-    if not isinstance(ratings, Ratings):
-        raise RatingsError(
-            f"fit needs ordbm.Ratings, not {type(ratings).__name__}: make them with "
-            "ordbm.Ratings(users, items, values) or ordbm.Ratings.from_frame(frame)"
-        )
+def check_trainable(ratings: Ratings) -> None:
+    """An error unless there are ratings to learn from."""
     if not len(ratings):
         raise RatingsError("no ratings to learn from: a hold-out of all ratings leaves none")
 
