@@ -16,6 +16,26 @@ from ordbm.data.scale import RatingScale, Scale
 
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,99}", re.ASCII)  # one text per integer: no 007, +7, -0
 _WHOLE = re.compile(rf"(?:{INTEGER.pattern})\.0", re.ASCII)  # as floats that are whole are written
+_COMMA = re.compile(r"[+-]?[0-9]+,([0-9]+)", re.ASCII)
+
+
+def has_decimal_comma(texts: Iterable[str]) -> bool:
+    """Whether these ratings are written with a comma: `4,5`, and none with a point.
+
+    Commas before three digits each may stand between thousands, and say nothing.
+    """
+    found = False
+    for text in texts:
+        if "." in text:
+            return False
+        digits = _COMMA.fullmatch(text.strip(" "))
+        found = found or bool(digits and len(digits.group(1)) != 3)
+    return found
+
+
+def with_point(text: str) -> str:
+    """A number that is written with a comma, with a point; any other text as it is."""
+    return text.replace(",", ".") if _COMMA.fullmatch(text.strip(" ")) else text
 
 
 def text_ids(texts: EncodedColumn) -> EncodedColumn:

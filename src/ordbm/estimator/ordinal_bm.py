@@ -208,13 +208,14 @@ class OrdinalBM(Configured, Answers):
 
     # -- files ------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the fitted model, with ids, scale, settings and ratings, to one file.
 
-        `ordbm.load(path)` gives a model that answers the same, bit for bit. A file that is there
-        already is replaced at once, or not at all.
+        `ordbm.load(path)` gives a model that answers the same, bit for bit. A model that is there
+        already is replaced at once, or not at all; any other file only with `overwrite`.
         """
-        save_model(path, Stored(self._params, self.history, self.interrupted, self._state))
+        stored = Stored(self._params, self.history, self.interrupted, self._state)
+        save_model(path, stored, overwrite=overwrite)
 
     def __repr__(self) -> str:
         told, kind, state = self.settings, self.settings.features, "not fitted"
