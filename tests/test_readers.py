@@ -520,7 +520,7 @@ def test_gzip_larger_than_a_slice_and_a_chunk():
     lines = b"".join(b"%d,%d,%d\n" % (row, row * 7919 % 9973, row % 5) for row in range(150_000))
     content = gzip.compress(lines) + gzip.compress(lines[:100])
     assert len(lines) > unpacking.UNPACKED_AT_ONCE
-    assert unpacking.unpacked(content, "x", Budget()) == lines + lines[:100]
+    assert unpacking.unpacked_content(content, "x", Budget()) == lines + lines[:100]
 
 
 def test_members_without_a_name_are_refused(tmp_path, written):
@@ -689,7 +689,7 @@ def test_the_same_ratings_give_the_same_bytes(tmp_path):
     for name in ("x.csv.gz", "x.parquet", "x.tsv"):
         write_ratings(ratings, tmp_path / name)
         first = (tmp_path / name).read_bytes()
-        with pytest.raises(RatingsError, match="there already.* choose another name, or say overw"):
+        with pytest.raises(RatingsError, match=r"there already.* overwrite=True"):
             write_ratings(ratings, tmp_path / name)
         write_ratings(ratings, tmp_path / name, overwrite=True)
         assert (tmp_path / name).read_bytes() == first

@@ -77,7 +77,7 @@ def test_several_streams_and_long_ones(form):
     lines = np.random.default_rng(0).bytes(3 * unpacking.UNPACKED_AT_ONCE // 2) + b"\0" * 2**20
     content = PACKED[form](lines) + PACKED[form](lines[:100])
     limits = ReadLimits(bytes=2**30)
-    assert unpacking.unpacked(content, "x", Budget(limits)) == lines + lines[:100]
+    assert unpacking.unpacked_content(content, "x", Budget(limits)) == lines + lines[:100]
 
 
 @pytest.mark.parametrize("form", PACKED)
@@ -92,7 +92,9 @@ def test_packed_files_that_are_cut_or_damaged_are_refused(written, form):
         place = int(random.integers(4, len(whole)))
         changed = whole[:place] + bytes([whole[place] ^ 1 << int(random.integers(8))])
         with contextlib.suppress(RatingsError):
-            found = unpacking.unpacked(changed + whole[place + 1 :], "x", Budget(ReadLimits()))
+            found = unpacking.unpacked_content(
+                changed + whole[place + 1 :], "x", Budget(ReadLimits())
+            )
             assert found == lines or form == "zst"  # which has no checksum unless asked for one
 
 

@@ -56,7 +56,7 @@ class EncodedColumn:
         return object_array(self.distinct)[self.codes]
 
 
-def rows_of(column: Any, rows: NDArray[np.integer]) -> Any:
+def at_rows(column: Any, rows: NDArray[np.integer]) -> Any:
     """`column`, a list, an array or encoded, at these rows."""
     if isinstance(column, EncodedColumn):
         return EncodedColumn(column.distinct, column.codes[rows])

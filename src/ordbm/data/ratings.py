@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.data.columns import Column, EncodedColumn, plain_column, rows_of
+from ordbm.data.columns import Column, EncodedColumn, at_rows, plain_column
 from ordbm.data.csr import CSR, stable_order, starts, with_transpose
 from ordbm.data.frames import Backend, frame_of
 from ordbm.data.ids import IdMap, integral_ids
@@ -83,7 +83,7 @@ class Ratings:
         self.n_missing, self.n_bad_lines = lengths[0] - len(rated), 0
         if self.n_missing:
             user_column, item_column, rating_column = (
-                rows_of(column, rated) for column in (user_column, item_column, rating_column)
+                at_rows(column, rated) for column in (user_column, item_column, rating_column)
             )
         beside = {"user": user_column, "item": item_column}
         self.users, user_codes = IdMap.of(user_column, "users")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ordbm.data.columns import ColumnChoice, EncodedColumn, rows_of
+from ordbm.data.columns import ColumnChoice, EncodedColumn, at_rows
 from ordbm.data.not_rated import NotRated
 from ordbm.data.scale import Scale
 from ordbm.datasets.delimited import NOT_UTF8, Record, quoted_line
@@ -61,7 +61,7 @@ def _rated_only(texts: list[EncodedColumn], rules: Rules) -> list[EncodedColumn]
     rated = np.array([not rules.missing.has_text(text) for text in ratings.distinct], bool)
     if rated.all():
         return texts
-    kept = [rows_of(column, np.flatnonzero(rated[ratings.codes])) for column in texts]
+    kept = [at_rows(column, np.flatnonzero(rated[ratings.codes])) for column in texts]
     new_code = np.cumsum(rated, dtype=np.int32) - np.int32(1)
     distinct = [text for text, is_rated in zip(ratings.distinct, rated, strict=True) if is_rated]
     kept[rules.rating] = EncodedColumn(distinct, new_code[kept[rules.rating].codes])
@@ -189,15 +189,15 @@ def unreadable(
     """An error that shows the first bad lines."""
     problems = [(one.line, one.reason) for one in bad[:SHOWN_ROWS]]
     said = "; ".join(map(str, bad[:SHOWN_ROWS]))
-    if not n_good and rules.scale is None and all("number" in p for _, p in problems):
+    if any(_COMMA_IN_RATING.match(problem) for _, problem in problems):
+        advice = "if commas stand before decimals, say decimal=','; else correct these lines"
+    elif not n_good and rules.scale is None and all("number" in p for _, p in problems):
         advice = (
             "if the ratings are labels, give them from lowest to highest, as in "
             'scale=["poor", "fair", "good"]; if another column has them, say rating='
         )
     elif any("UTF-8" in problem for _, problem in problems):
         advice = "if the file is in another encoding, say which, as in encoding='latin-1'"
-    elif any(_COMMA_IN_RATING.match(problem) for _, problem in problems):
-        advice = "if commas stand before decimals, say decimal=','; else correct these lines"
     else:
         advice = "correct or remove these lines, or leave them out with bad_lines='skip'"
     return RatingsError(

@@ -20,7 +20,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NamedTuple
 
 from ordbm.datasets.limits import Budget, ReadLimits
-from ordbm.datasets.unpacking import DAMAGE, UNPACKED_AT_ONCE, counted, unpacked, unpacked_name
+from ordbm.datasets.unpacking import (
+    DAMAGE,
+    UNPACKED_AT_ONCE,
+    counted,
+    unpacked_content,
+    unpacked_name,
+)
 from ordbm.errors import RatingsError
 from ordbm.runtime.interruption import raised_at_once
 
@@ -83,7 +89,7 @@ def open_source(
 @contextmanager
 def _source_in(content: bytes, name: str, label: str, budget: Budget) -> Iterator[FileSource]:
     """The files in what was read: of an archive, or the one."""
-    content = unpacked(content, label, budget)
+    content = unpacked_content(content, label, budget)
     if content.startswith(_ZIP):
         with _zip_source(BytesIO(content), label, budget) as source:
             yield source
@@ -118,7 +124,7 @@ def _stream_content(file: Any, label: str, budget: Budget) -> bytes:
 def read_file(source: FileSource, name: str) -> SourceFile:
     """One file of a source, unpacked if it is compressed on its own."""
     label = source.label if source.single else f"{source.label} ({name})"
-    content = unpacked(source.read(name), label, source.budget)
+    content = unpacked_content(source.read(name), label, source.budget)
     return SourceFile(label, unpacked_name(PurePosixPath(name).name), content, source.budget)
 
 

@@ -56,7 +56,7 @@ _NOT_READ = {
 }
 
 
-def unpacked(content: bytes, label: str, budget: Budget) -> bytes:
+def unpacked_content(content: bytes, label: str, budget: Budget) -> bytes:
     """`content`, decompressed if it is gzip, bzip2, xz or zstd; an error if it cannot be read."""
     for magic, unpack in _UNPACKING.items():
         if content.startswith(magic):
