@@ -161,25 +161,15 @@ def evaluate_command(
 
 def show_scores(found: list[Any]) -> None:
     """One model with its intervals, or several side by side."""
+    from ordbm.evaluation.evaluations import unknown_in_words
+
     out = stdout()
-    if len(found) > 1:
-        for one in score_tables({one.model: one.scores for one in found}, out.width):
-            out.print(one)
-    else:
+    if len(found) == 1:
         out.print(*repr(found[0]).split("\n"), sep="\n")
-    unknown = _unknown(found[0])
-    if any(unknown.values()):
-        out.print(
-            "Without training ratings: the users of {users:,} and the items of {items:,} "
-            "test ratings".format(**unknown),
-            markup=False,
-        )
-
-
-def _unknown(found: Evaluation | CrossValidation) -> dict[str, int]:
-    """Test ratings of users and of items that the model does not know, of all folds."""
-    parts = getattr(found, "evaluations", [found])
-    return {name: sum(part.unknown.get(name, 0) for part in parts) for name in ("users", "items")}
+        return
+    for one in score_tables({one.model: one.scores for one in found}, out.width):
+        out.print(one)
+    out.print(*unknown_in_words(getattr(found[0], "evaluations", [found[0]])), sep="\n")
 
 
 def _given(**told: Any) -> list[str]:

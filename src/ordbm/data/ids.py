@@ -82,6 +82,11 @@ class IdMap:
         return table
 
     @cached_property
+    def kinds(self) -> frozenset[str]:
+        """What kinds of ids there are, in words."""
+        return frozenset(map(kind_of_id, set(map(type, self.ids))))
+
+    @cached_property
     def _sorted_integers(self) -> tuple[NDArray[np.int64], Codes] | None:
         """All ids in increasing order and their codes, if they are all 64-bit integers."""
         if not self.ids or any(type(value) is not int for value in self.ids):
@@ -92,6 +97,13 @@ class IdMap:
             return None
         order = np.argsort(integers).astype(np.int32)
         return integers[order], order
+
+
+def kind_of_id(kind: type) -> str:
+    """Ids of a type, in words; numbers of all types are one kind, as they may be equal."""
+    if issubclass(kind, int | float | np.number | np.bool_):
+        return "numbers"
+    return "text" if issubclass(kind, str) else kind.__name__
 
 
 def integral_ids(column: Column) -> Column:

@@ -98,6 +98,12 @@ def evaluate(
         history=list(getattr(model, "history", [])),
         unranked=unranked,
         weights={name: weight for name, (_, weight) in sums.items()},
+        n_items=len(np.unique(test.item_codes)),
+        unknown_ids={
+            name: int(np.count_nonzero(~knows[name][np.unique(codes)]))
+            for name, codes in (("users", test.user_codes), ("items", test.item_codes))
+            if name in knows
+        },
     )
 
 
