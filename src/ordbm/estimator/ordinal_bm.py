@@ -257,8 +257,6 @@ def _validator(fitted: FittedModel, ratings: Ratings) -> Callable[[], dict[str, 
     method: Method = "exact" if fitted.standardiser is None else "mean_field"
 
     def validate() -> dict[str, float]:
-        return validation_scores(
-            fitted.ensemble_distribution(fitted.conditioned_now(), users, items, method), ratings
-        )
+        return validation_scores(fitted.distribution_now(users, items, method), ratings)
 
     return validate
