@@ -56,7 +56,7 @@ def test_predicts_on_any_scale(name, scale):
     train, test = ordbm.hold_out(ratings_on(scale), 0.2)
     model = BASELINES[name]().fit(train, validation=test)
     users, items = pairs_of(test)
-    users[0], items[1], users[2], items[2] = "stranger", "strange", None, ("also", "strange")
+    users[0], items[1], users[2], items[2] = "stranger", "strange", "no one", ("also", "strange")
     found = model.distribution(users, items)
     assert model.scale == train.scale
     table = model.predict_table(users, items, backend="pandas")
