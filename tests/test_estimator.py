@@ -533,7 +533,7 @@ def test_nothing_to_learn_from(ratings):
         OrdinalBM(**TINY).fit(everything, validation=nothing)
     with pytest.raises(RatingsError, match="cannot tell which column is the user"):
         OrdinalBM().fit(pd.DataFrame())
-    with pytest.raises(RatingsError, match="is not ratings|no ratings"):
+    with pytest.raises(RatingsError, match="no ratings"):
         OrdinalBM(**TINY).fit(everything, validation=[])
 
 
