@@ -80,6 +80,7 @@ def evaluate(
         }
         scores |= _scores(ranked)
         sums |= ranked
+    tested = {"users": test.user_codes, "items": test.item_codes}
     return Evaluation(
         model=name or model_name(model),
         scores=scores,
@@ -90,19 +91,13 @@ def evaluate(
         n_ratings=len(test),
         n_users=len(users),
         seconds=seconds,
-        unknown={
-            name: int(np.count_nonzero(~knows[name][codes]))
-            for name, codes in (("users", test.user_codes), ("items", test.item_codes))
-            if name in knows
-        },
+        unknown={name: int(np.count_nonzero(~knows[name][tested[name]])) for name in knows},
         history=list(getattr(model, "history", [])),
         unranked=unranked,
         weights={name: weight for name, (_, weight) in sums.items()},
         n_items=len(np.unique(test.item_codes)),
         unknown_ids={
-            name: int(np.count_nonzero(~knows[name][np.unique(codes)]))
-            for name, codes in (("users", test.user_codes), ("items", test.item_codes))
-            if name in knows
+            name: int(np.count_nonzero(~knows[name][np.unique(tested[name])])) for name in knows
         },
     )
 
