@@ -427,9 +427,10 @@ def test_ids_without_ratings_are_unknown(ratings):
     everything = [line.item for line in model.recommend("x", 1000)]
     assert something not in everything
     assert len(everything) == N_ITEMS - 1
-    lists = model.recommend_lists(n=99).values()
-    assert something not in {item for line in lists for item, _ in line}
-    assert [line.item for line in model.recommend(-1, 9, candidates=[something, 0])] == [0]
+    assert something not in {
+        item for line in model.recommend_lists(n=99).values() for item, _ in line
+    }
+    assert [line.item for line in model.recommend("x", 9, candidates=[something, 0])] == [0]
 
 
 # Learning
