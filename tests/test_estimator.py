@@ -418,19 +418,19 @@ def test_ids_without_ratings_are_unknown(ratings):
     assert table["known_item"].tolist() == [True, False]
     np.testing.assert_array_equal(
         model.predict_proba([someone, 0, someone], [0, something, something]),
-        model.predict_proba(["x", 0, "x"], [0, "y", "y"]),
+        model.predict_proba([-1, 0, -1], [0, -1, -1]),
     )
-    np.testing.assert_array_equal(model.user_factors([someone]), model.user_factors(["x"]))
-    np.testing.assert_array_equal(model.item_factors([something]), model.item_factors(["y"]))
-    assert model.recommend(someone, 5) == model.recommend("x", 5)
+    np.testing.assert_array_equal(model.user_factors([someone]), model.user_factors([-1]))
+    np.testing.assert_array_equal(model.item_factors([something]), model.item_factors([-1]))
+    assert model.recommend(someone, 5) == model.recommend(-1, 5)
     assert someone not in model.recommend_lists(n=3)
-    everything = [line.item for line in model.recommend("x", 1000)]
+    everything = [line.item for line in model.recommend(-1, 1000)]
     assert something not in everything
     assert len(everything) == N_ITEMS - 1
     assert something not in {
         item for line in model.recommend_lists(n=99).values() for item, _ in line
     }
-    assert [line.item for line in model.recommend("x", 9, candidates=[something, 0])] == [0]
+    assert [line.item for line in model.recommend(-1, 9, candidates=[something, 0])] == [0]
 
 
 # Learning

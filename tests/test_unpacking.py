@@ -250,3 +250,26 @@ def test_one_long_text_seen_a_million_times_is_not_written_out(written):
     content = stream_of(table)
     with pytest.raises(RatingsError, match="unpacks to more than"):
         read_ratings(written(content), limits=ReadLimits(bytes=len(content) + 10**7))
+
+
+def test_a_part_that_is_listed_a_thousand_times_counts_as_often(written):
+    n = 100_000
+    table = pa.table({"user": [1] * n, "item": [1] * n, "rating": [1.0] * n})
+    sink = io.BytesIO()
+    feather.write_feather(table, sink, compression="zstd", chunksize=n)
+    content = sink.getvalue()
+    assert len(read_ratings(written(content))) == 1
+    length = struct.unpack_from("<i", content, len(content) - 10)[0]
+    head, listed = content[: -10 - length], bytearray(content[-10 - length : -10])
+    root = struct.unpack_from("<I", listed, 0)[0]
+    fields = root - struct.unpack_from("<i", listed, root)[0]
+    field = root + struct.unpack_from("<H", listed, fields + 4 + 2 * 3)[0]  # the list of batches
+    vector = field + struct.unpack_from("<I", listed, field)[0]
+    block = bytes(listed[vector + 4 : vector + 28])
+    listed += b"\0" * (-(len(listed) + 4) % 8)
+    struct.pack_into("<I", listed, field, len(listed) - field)
+    listed += struct.pack("<I", 1000) + 1000 * block
+    forged = head + listed + struct.pack("<i", len(listed)) + FEATHER_MAGIC
+    assert pa.ipc.open_file(pa.py_buffer(forged)).num_record_batches == 1000
+    with pytest.raises(RatingsError, match="has more than 1,000,000 rows"):
+        read_ratings(written(forged))
