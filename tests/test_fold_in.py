@@ -230,8 +230,8 @@ def test_more_stars_for_an_item_lift_its_neighbours(model):
 @pytest.mark.parametrize("by", ["energy", "mean"])
 def test_nothing_given_or_an_unknown_user_is_the_prior(model, by):
     listed = model.recommend(ratings={}, n=20, by=by)
-    assert listed == model.recommend("nobody", n=20, by=by)
-    expected = model.predict("nobody", [line.item for line in listed])
+    assert listed == model.recommend(-1, n=20, by=by)
+    expected = model.predict(-1, [line.item for line in listed])
     np.testing.assert_allclose([line.mean for line in listed], expected, rtol=1e-5)
 
 

@@ -17,6 +17,7 @@ from ordbm.errors import RatingsError, offending_rows
 from ordbm.runtime.arrays import Codes
 
 _NEVER_MISSING = {int, str, bytes, tuple, bool}
+_LARGEST_EXACT = 2**53
 _INT64 = range(-(2**63), 2**63)
 _APART = {str, bytes, float, bool}  # their hashes are salted, or shared by sixteen at the most
 MOST_ALIKE = 100  # distinct ids of one hash
@@ -81,6 +82,11 @@ class IdMap:
         return table
 
     @cached_property
+    def kinds(self) -> frozenset[str]:
+        """What kinds of ids there are, in words."""
+        return frozenset(map(kind_of_id, set(map(type, self.ids))))
+
+    @cached_property
     def _sorted_integers(self) -> tuple[NDArray[np.int64], Codes] | None:
         """All ids in increasing order and their codes, if they are all 64-bit integers."""
         if not self.ids or any(type(value) is not int for value in self.ids):
@@ -91,6 +97,28 @@ class IdMap:
             return None
         order = np.argsort(integers).astype(np.int32)
         return integers[order], order
+
+
+def kind_of_id(kind: type) -> str:
+    """Ids of a type, in words; numbers of all types are one kind, as they may be equal."""
+    if issubclass(kind, int | float | np.number | np.bool_):
+        return "numbers"
+    return "text" if issubclass(kind, str) else kind.__name__
+
+
+def integral_ids(column: Column) -> Column:
+    """`column`, of integers where it was of floats that are all whole: ids that met a missing value
+    once, as in frames. Beyond 2^53 floats are no longer one for each integer, and stay.
+    """
+    if not isinstance(column, np.ndarray) or column.dtype.kind != "f":
+        return column
+    return column.astype(np.int64) if are_whole(column).all() else column
+
+
+def are_whole(numbers: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which of these floats are whole numbers, each the only one that it may stand for."""
+    whole: NDArray[np.bool_] = (np.abs(numbers) < _LARGEST_EXACT) & (numbers == np.round(numbers))
+    return whole
 
 
 def _is_integer_array(column: Column) -> TypeGuard[NDArray[Any]]:
@@ -132,8 +160,8 @@ def _factorised(values: list[Any], name: str) -> tuple[IdMap, Codes]:
         raise _unhashable(values, name) from None
     if set(map(type, table)) <= _NEVER_MISSING:
         return IdMap(tuple(table)), codes
-    if any(map(_is_missing, table)):
-        bad = [row for row, value in enumerate(values) if _is_missing(value)]
+    if any(map(is_missing, table)):
+        bad = [row for row, value in enumerate(values) if is_missing(value)]
         raise RatingsError(
             f"{name} must not be missing: {offending_rows(bad, id=values)}; "
             "drop these rows or give them an id"
@@ -187,7 +215,7 @@ def _is_hashable(value: Any) -> bool:
     return True
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """None, NaN, NaT, or a value that does not say whether it equals itself (`pandas.NA`)."""
     if value is None:
         return True

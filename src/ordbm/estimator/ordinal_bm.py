@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from ordbm.data.csr import CSRPair
-from ordbm.data.ratings import Ratings
+from ordbm.data.ratings import Ratings, as_ratings
 from ordbm.data.scale import RatingScale
 from ordbm.data.standardiser import machine_ratings, standardiser_of
 from ordbm.errors import InterruptedWarning, SettingsError
@@ -63,13 +63,16 @@ class OrdinalBM(Configured, Answers):
     @listening()
     def fit(
         self,
-        ratings: Ratings,
-        validation: Ratings | None = None,
+        ratings: Any,
+        validation: Any = None,
         callbacks: Callback | Iterable[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
     ) -> Self:
         """Learn from ratings. With `validation`, the epoch with its best log-loss is kept.
+
+        Both are `Ratings`, or a table that `Ratings` takes: a frame, a list of dicts, a dict of
+        lists, a structured array, a SciPy sparse matrix.
 
         Each callback is given an `EpochRecord` after every epoch; one that returns True ends the
         training there. If it has a method `on_progress`, that is given a `Progress` more often.
@@ -83,6 +86,9 @@ class OrdinalBM(Configured, Answers):
         True, and a warning says so. Before the first epoch has ended, and pressed again, it is a
         KeyboardInterrupt, which leaves the model as it was before.
         """
+        ratings = as_ratings(ratings)
+        if validation is not None:
+            validation = as_ratings(validation, scale=ratings.scale)
         check_trainable(ratings)
         if resume and checkpoint is None:
             raise SettingsError("resume=True needs the folder to go on from: say checkpoint=folder")
@@ -205,13 +211,14 @@ class OrdinalBM(Configured, Answers):
 
     # -- files ------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the fitted model, with ids, scale, settings and ratings, to one file.
 
-        `ordbm.load(path)` gives a model that answers the same, bit for bit. A file that is there
-        already is replaced at once, or not at all.
+        `ordbm.load(path)` gives a model that answers the same, bit for bit. A model that is there
+        already is replaced at once, or not at all; any other file only with `overwrite`.
         """
-        save_model(path, Stored(self._params, self.history, self.interrupted, self._state))
+        stored = Stored(self._params, self.history, self.interrupted, self._state)
+        save_model(path, stored, overwrite=overwrite)
 
     def __repr__(self) -> str:
         told, kind, state = self.settings, self.settings.features, "not fitted"

@@ -76,7 +76,7 @@ class Stored(NamedTuple):
     file_bytes: int | None = None  # of the file that it comes from
 
 
-def save_model(path: str | os.PathLike[str], model: Stored) -> None:
+def save_model(path: str | os.PathLike[str], model: Stored, *, overwrite: bool = False) -> None:
     """Write the model file; the same model gives the same bytes."""
     fitted = model.fitted
     rows = fitted.given.by_user
@@ -113,7 +113,7 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
         _stored(json.loads(json.dumps(header)), dict(arrays))
     except FAULTS as error:  # better now than when the model is gone
         raise ModelFileError(f"this model cannot be stored: {error}") from None
-    write_container(path, "model", header, arrays)
+    write_container(path, "model", header, arrays, overwrite=overwrite)
 
 
 def load_model(path: str | os.PathLike[str], memory: float = ANSWER_MEMORY) -> Stored:

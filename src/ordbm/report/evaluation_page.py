@@ -58,11 +58,13 @@ def write_report(
     title: str = "Evaluation",
     command: str | None = None,
     data: str | Mapping[str, object] | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """Write a page about one or several evaluations or cross-validations; its path.
 
     `command` is how they were made; `data` says on what, in words or as names and values. The page
-    appears whole or not at all.
+    appears whole or not at all; of files that are there, it replaces such pages only, or any with
+    `overwrite`.
     """
     found = [evaluations] if isinstance(evaluations, Evaluated) else list(evaluations)
     if not found:
@@ -77,7 +79,7 @@ def write_report(
         *_by_activity(found),
     ]
     target = Path(path)
-    write_page(target, html_page(title, parts))
+    write_page(target, html_page(title, parts), overwrite=overwrite)
     return target
 
 
