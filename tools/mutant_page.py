@@ -43,8 +43,9 @@ def write_page(root: Path, mutants: Sequence[Mutant], known: Mapping[str, dict[s
     if None in told:
         left = f"{told.count(None)} of the others have no explanation yet."
     share = len(caught) / max(len(tried), 1)
+    enough = min((row["enough"] for _, row in tried if not row["by"]), default=ENOUGH)
     head = HEAD.format(
-        seed=SEED, hand=hand, enough=ENOUGH, caught=len(caught), tried=len(tried), share=share,
+        seed=SEED, hand=hand, enough=enough, caught=len(caught), tried=len(tried), share=share,
         left=left,
     )  # fmt: skip
     parts = [

@@ -30,6 +30,7 @@ class Traced:
         )
         self.seconds: dict[str, float] = defaultdict(float)
         self.fixtures: dict[str, set[str]] = defaultdict(set)  # of each test
+        self.failed: set[str] = set()  # without a fault: they could tell nothing of one
         self.coverage.start()
 
     @pytest.hookimpl(wrapper=True)
@@ -42,6 +43,10 @@ class Traced:
         finally:
             self.seconds[item.nodeid] += time.perf_counter() - begin
             self.coverage.switch_context("")
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.failed.add(report.nodeid)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(
@@ -67,12 +72,15 @@ class Traced:
         of_file: dict[str, dict[str, Any]] = defaultdict(dict)
         for test, seconds in self.seconds.items():
             test_file = test.partition("::")[0]
+            told = of_file[test_file]
+            if test in self.failed:
+                continue
             lines = ran[test]
             for fixture in self.fixtures[test]:
                 for base in (test_file, ""):
                     for file, more in ran.get(f"{base}@{fixture}", {}).items():
                         lines[file] |= more
-            of_file[test_file][test] = {
+            told[test] = {
                 "seconds": round(seconds, 4),
                 "lines": {file: sorted(numbers) for file, numbers in lines.items()},
             }
