@@ -5,6 +5,7 @@
     mutants.py --only X    those whose file, function, line or key contains X
     mutants.py --again     those that survived, and with --only all of them, once more
     mutants.py --enough S  show each to tests worth S seconds at most: fewer for a first look
+    mutants.py --workers N so many at a time
 
 Faults are drawn by a seed from every folder of the package (`mutant_choice`), made on the syntax
 tree (`mutant_operators`). First each test file is run once to see which lines its tests run; a
@@ -41,7 +42,7 @@ from mutant_tests import Chosen
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / "build" / "mutants"
 OUTCOMES = PLACE / "outcomes.jsonl"
-WORKERS = 2
+WORKERS = 2  # by default
 # They look at the tree or at pages as a whole, start a Python for each question, or are about
 # folders that no fault is put into.
 UNUSED = (
@@ -291,9 +292,9 @@ def matching(mutants: list[Mutant], pattern: str) -> list[Mutant]:
     ]
 
 
-def copy_cache() -> None:
+def copy_cache(workers: int) -> None:
     """Let every worker start with what the traced run has compiled; folders are named by path."""
-    for worker in range(1, WORKERS):
+    for worker in range(1, workers):
         for folder in cache_of(0).iterdir():
             name = folder.name.rpartition("_")[0]
             for source in (tree(0) / "src").rglob(name):
@@ -304,12 +305,12 @@ def copy_cache() -> None:
                     shutil.copytree(folder, target, dirs_exist_ok=True)
 
 
-def try_all(mutants: list[Mutant], enough: float) -> None:
+def try_all(mutants: list[Mutant], enough: float, workers: int) -> None:
     """Run what has to be run, and append each outcome as it comes."""
-    for worker in range(WORKERS):
+    for worker in range(workers):
         copy_tree(worker)
     traced = traces()
-    copy_cache()
+    copy_cache(workers)
     chooser = Chooser(ROOT, traced, enough)
     seconds = {test: trace["seconds"] for test, trace in chooser.tests.items()}
     jobs = []
@@ -324,9 +325,9 @@ def try_all(mutants: list[Mutant], enough: float) -> None:
         import_module(name)
     context = multiprocessing.get_context("fork")
     numbers = context.SimpleQueue()
-    for worker in range(WORKERS):
+    for worker in range(workers):
         numbers.put(worker)
-    with context.Pool(WORKERS, start_worker, (numbers,)) as pool, OUTCOMES.open("a") as out:
+    with context.Pool(workers, start_worker, (numbers,)) as pool, OUTCOMES.open("a") as out:
         for count, row in enumerate(pool.imap_unordered(run_job, jobs), 1):
             out.write(json.dumps(row, ensure_ascii=False) + "\n")
             out.flush()
@@ -351,6 +352,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--enough", type=float, default=ENOUGH, metavar="SECONDS")
+    parser.add_argument("--workers", type=int, default=WORKERS, metavar="N")
     asked = parser.parse_args()
     PLACE.mkdir(parents=True, exist_ok=True)
     mutants = matching(chosen(ROOT), asked.only)
@@ -365,7 +367,7 @@ def main() -> None:
     else:
         wanted = [each for each in mutants if each.key not in known]
     if wanted:  # folders mixed, so that a part of the run is of all of them
-        try_all(sorted(wanted, key=lambda each: each.key), asked.enough)
+        try_all(sorted(wanted, key=lambda each: each.key), asked.enough, asked.workers)
     if not asked.only:
         write_page(ROOT, mutants, outcomes())
 
