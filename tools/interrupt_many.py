@@ -354,8 +354,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--page", type=Path, help="where to write the tables")
     parser.add_argument("--rows", type=Path, help="keep outcomes here, and go on after them")
+    parser.add_argument("--workers", type=int, default=2, help="commands at a time")
     options = parser.parse_args()
-    found = outcomes(options.interruptions, options.kills, options.seed, rows=options.rows)
+    found = outcomes(
+        options.interruptions, options.kills, options.seed, options.workers, options.rows
+    )
     page = _page(found, "make interruptions")
     print(page)
     for fault in faults(found):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from collections import defaultdict
 from collections.abc import Generator, Sequence
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+WAITS = 20  # times as long by the clock as by computing: the computer may be busy
 
 
 class Traced:
@@ -95,7 +98,7 @@ class Chosen:
     def __init__(self, tests: Sequence[str], said: Path, limits: dict[str, float]) -> None:
         self.place = {test: place for place, test in enumerate(tests)}
         self.said = said
-        self.limits = limits  # seconds that each test may take
+        self.limits = limits  # seconds of computing that each test may take
         self.failed: str | None = None
         self.passed: list[str] = []
 
@@ -104,10 +107,12 @@ class Chosen:
         items[:] = [item for item in items if item.nodeid in self.place]
         items.sort(key=lambda item: self.place[item.nodeid])
         for item in items:
-            item.add_marker(pytest.mark.timeout(self.limits[item.nodeid], method="thread"))
+            waits = WAITS * self.limits[item.nodeid]
+            item.add_marker(pytest.mark.timeout(waits, method="thread"))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.said.write_text(nodeid)
+        signal.setitimer(signal.ITIMER_PROF, self.limits[nodeid])  # which ends the process
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and self.failed is None:

@@ -37,7 +37,7 @@ from typing import Any
 from mutant_choice import ENOUGH, Chooser, chosen, is_compiled
 from mutant_operators import Mutant
 from mutant_page import write_page
-from mutant_tests import Chosen
+from mutant_tests import WAITS, Chosen
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / "build" / "mutants"
@@ -56,7 +56,7 @@ WARM = ("numpy", "scipy.sparse", "scipy.optimize", "scipy.special", "numba", "hy
         "pytrec_eval")  # fmt: skip
 NOTICED = 6  # tests that caught the last faults in a file are run first
 MEMORY = 8 << 30  # bytes of address space of a run
-HANGS = 60  # seconds, and 20 times what the test takes undisturbed: only a hang needs so long
+HANGS = 60  # seconds of computing, and 20 times what the test takes: only a hang needs so long
 
 
 def tree(worker: int) -> Path:
@@ -151,7 +151,7 @@ class Worker:
             finally:
                 os._exit(3)  # whatever happens, this fork is not another worker
         os.close(writing)
-        longest = sum(HANGS + 20 * seconds[test] for test in tests)
+        longest = WAITS * sum(HANGS + 20 * seconds[test] for test in tests)
         heard, _, _ = select.select([reading], [], [], longest)
         ended = os.read(reading, 1) if heard else b""
         os.close(reading)
@@ -162,7 +162,8 @@ class Worker:
             told = json.loads(self.answer.read_text())
             self.trusted.update(told["passed"])
             return told["failed"]
-        how = "crashes" if os.WIFSIGNALED(status) and heard else "does not end"
+        ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) and heard else signal.SIGPROF
+        how = "does not end" if ended_by == signal.SIGPROF else "crashes"
         return f"{said.read_text()} ({how})"
 
     def _run(
@@ -366,8 +367,9 @@ def main() -> None:
         wanted = [each for each in mutants if asked.only or each.key in survived]
     else:
         wanted = [each for each in mutants if each.key not in known]
-    if wanted:  # folders mixed, so that a part of the run is of all of them
-        try_all(sorted(wanted, key=lambda each: each.key), asked.enough, asked.workers)
+    if wanted:  # folders mixed, so that a part of the run is of all; then those to be compiled
+        wanted.sort(key=lambda each: (is_compiled(each.file), each.key))
+        try_all(wanted, asked.enough, asked.workers)
     if not asked.only:
         write_page(ROOT, mutants, outcomes())
 
