@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, repeat
@@ -23,14 +23,14 @@ _APART = {str, bytes, float, bool}  # their hashes are salted, or shared by sixt
 MOST_ALIKE = 100  # distinct ids of one hash
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class IdMap:
     """A frozen one-to-one map between ids and the codes 0..n-1.
 
     Ids are equal when Python says so: `5`, `np.int64(5)` and `5.0` are one id, `5` and `"5"` two.
     """
 
-    ids: tuple[Hashable, ...]
+    given: Sequence[Hashable] | NDArray[np.int64]  # an array as long as nobody asks for objects
 
     @classmethod
     def of(cls, ids: Any, name: str = "ids") -> tuple[IdMap, Codes]:
@@ -38,12 +38,17 @@ class IdMap:
         if isinstance(ids, EncodedColumn):
             known, code = cls.of(ids.distinct, name)  # which may repeat, or not be there at all
             order, codes = _factorised_integers(code[ids.codes])
-            return cls(tuple(known.ids[place] for place in order.tolist())), codes
+            return known._at(order), codes
         column = plain_column(ids, name)
         if _is_integer_array(column) and len(column):
             distinct, codes = _factorised_integers(column.astype(np.int64, copy=False))
-            return cls(tuple(distinct.tolist())), codes
+            return cls(distinct), codes
         return _factorised(_python_values(column), name)
+
+    @cached_property
+    def ids(self) -> tuple[Hashable, ...]:
+        """All ids, in the order of their codes."""
+        return tuple(self.given.tolist() if isinstance(self.given, np.ndarray) else self.given)
 
     def codes(self, ids: Any, name: str = "ids") -> Codes:
         """The code of each of `ids`, -1 for the unknown and the missing."""
@@ -58,7 +63,7 @@ class IdMap:
             raise _unhashable(values, name) from None
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.given)
 
     def __iter__(self) -> Iterator[Hashable]:
         return iter(self.ids)
@@ -66,12 +71,24 @@ class IdMap:
     def __getitem__(self, code: int) -> Hashable:
         return self.ids[code]
 
+    def __eq__(self, other: object) -> bool:
+        return self.ids == other.ids if isinstance(other, IdMap) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.ids)
+
     def __contains__(self, value: object) -> bool:
         return value in self._table
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self.ids[:3]))
         return f"IdMap({len(self):,} ids: {shown}{', ...' if len(self) > 3 else ''})"
+
+    def _at(self, codes: Codes) -> IdMap:
+        """The map of the ids at `codes`, in that order."""
+        if isinstance(self.given, np.ndarray):
+            return IdMap(self.given[codes])
+        return IdMap(tuple(map(self.given.__getitem__, codes.tolist())))
 
     @cached_property
     def _table(self) -> dict[Hashable, int]:
@@ -89,10 +106,12 @@ class IdMap:
     @cached_property
     def _sorted_integers(self) -> tuple[NDArray[np.int64], Codes] | None:
         """All ids in increasing order and their codes, if they are all 64-bit integers."""
-        if not self.ids or any(type(value) is not int for value in self.ids):
-            return None
+        integers = self.given
         try:
-            integers = np.array(self.ids, np.int64)
+            if not isinstance(integers, np.ndarray):
+                if not self.ids or any(type(value) is not int for value in self.ids):
+                    return None
+                integers = np.array(self.ids, np.int64)
         except OverflowError:
             return None
         order = np.argsort(integers).astype(np.int32)
@@ -230,6 +249,7 @@ def _factorised_integers(values: NDArray[Any]) -> tuple[NDArray[Any], Codes]:
     import pyarrow as pa  # noqa: PLC0415
 
     encoded = pa.array(values).dictionary_encode()
+    pa.default_memory_pool().release_unused()  # the table of many distinct ones is large
     return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
 
 
