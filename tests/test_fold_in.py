@@ -34,7 +34,7 @@ def fold_in(case, given, *, prior=None, mean=None, precision=COUPLING_PRECISION)
     items = np.array(list(given), np.int32)[::-1]  # in any order
     rating = np.array(list(given.values()))[::-1]
     gaussian = case.machine.features.is_gaussian
-    unit = feature_unit(case.machine.features, Priors())
+    unit = feature_unit(case.machine.features.of_group, Priors())
     return fold_in_machine(
         ConditionedMachine(case.machine, case.ratings, 1),
         items,

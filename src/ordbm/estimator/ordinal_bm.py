@@ -90,7 +90,8 @@ class OrdinalBM(Configured, Answers):
             raise SettingsError("a callback must be a function that takes an EpochRecord")
         kind = self._feature_kind(ratings)
         scale = ratings.scale
-        table = features(kind, len(scale.values) if isinstance(scale, RatingScale) else 1)
+        n_levels = len(scale.values) if isinstance(scale, RatingScale) else 1
+        table = features(kind, n_levels, self.settings.size_rules.groups(n_levels))
         settings = self.settings.resolved(
             len(ratings), (ratings.n_items * table.n_levels, ratings.n_users * table.n_levels)
         )

@@ -77,7 +77,7 @@ def _fitted_side(
     trained = machine.item_side
     row = user_part.ratings.by_user
     n, d = len(machine.level_bias), trained.n_hidden
-    table = machine.features.single * coupling_prior.unit  # (n, A)
+    table = machine.features.coupling * coupling_prior.unit  # (n, A)
     hidden_input = conditioned.item_input[row.column, :d].astype(np.float64)  # (m, d)
     nobody = np.zeros(len(row.column), np.int32)
     rest = user_part.pair_scores(nobody, row.column).astype(np.float64)  # (m, n)
