@@ -121,7 +121,9 @@ class OrdinalBM(Configured, Answers):
         )
         orientations = machine_ratings(ratings, standardiser)
         threads = thread_count(self.settings.threads)
-        learner = self.learner.for_scale(table.n_levels, ordinal=table.kind == "ordinal")
+        learner = self.learner.for_scale(
+            table.n_levels, table.n_groups, ordinal=table.kind == "ordinal"
+        )
         links = prepared.links if prepared else self._links(settings, ratings, tell)
         machines = new_machines(settings, learner.initialisation, table, orientations, links)
         if prepared is None:

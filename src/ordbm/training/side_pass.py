@@ -99,7 +99,7 @@ class SideTraining:
         self.grouped_rows, self.parameters = rows, side.parameters
         if self.group.size:  # their couplings are taken from and given back to the side
             self.grouped_rows = rows._replace(level=group[rows.level])
-            coupling = side.parameters.coupling[:, self.first_of_group]
+            coupling = np.take(side.parameters.coupling, self.first_of_group, axis=1)
             self.parameters = side.parameters._replace(coupling=coupling)
         optimiser = learner.optimiser
         size = optimiser.ratings_per_block(len(rows.column), side.n_columns)
