@@ -24,6 +24,10 @@ from ordbm import OrdinalBM, Ratings, RatingScale, hold_out, simulate
 from ordbm.model.rules import SizeRules
 
 LEVELS, FEW = 100, 10
+HOW = (
+    "one machine, one thread, processor time of an epoch; accuracy on a held-out tenth of simulated "
+    "ratings on a hundred levels."
+)
 KINDS = {
     "10 levels": (FEW, SizeRules()),
     "100 levels, couplings by group": (LEVELS, SizeRules()),
@@ -71,9 +75,7 @@ def main() -> None:
     first = found["10 levels"]["seconds"]
     lines = [
         "# Many levels", "",
-        f"`benchmarks/levels.py --ratings {told.ratings} --epochs {told.epochs}`: one machine, one "
-        "thread, processor time of an epoch; accuracy on a held-out tenth of simulated ratings on "
-        "a hundred levels.", "",
+        f"`benchmarks/levels.py --ratings {told.ratings} --epochs {told.epochs}`: {HOW}", "",
         "| | epoch, s | times that of 10 levels | log-loss | RMSE, in levels of 100 |",
         "| --- | --- | --- | --- | --- |",
         *(

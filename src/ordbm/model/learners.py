@@ -276,7 +276,8 @@ class Learner:
         """
         if ordinal and n_levels > MANY_LEVELS:
             width, group_width = (
-                max(1.0, (count - 1) / (FEW_LEVELS - 1)) for count in (n_levels, n_groups or n_levels)
+                max(1.0, (count - 1) / (FEW_LEVELS - 1))
+                for count in (n_levels, n_groups or n_levels)
             )
             optimiser, priors, start = self.optimiser, self.priors, self.initialisation
             return replace(

@@ -38,11 +38,11 @@ class SizeRules(Checked):
     )
     own_levels: int = setting(
         20, "Levels of a scale up to which every level has couplings of its own.", least=1,
-        why="time",
+        why="time: an epoch takes it in proportion to them",
     )  # fmt: skip
     level_groups: int = setting(
         12, "Groups of neighbouring levels that share couplings, where there are more levels.",
-        least=1, why="time",
+        least=1, why="couplings are smooth along a scale: 8, 12 and 20 groups predict as 100 do",
     )  # fmt: skip
 
     def groups(self, n_levels: int) -> int:
