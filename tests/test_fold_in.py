@@ -37,7 +37,7 @@ def fold_in(case, given, *, prior=None, mean=None, precision=COUPLING_PRECISION)
     gaussian = case.machine.features.is_gaussian
     own, side = None, case.machine.item_side
     if side is not None:
-        unit = feature_unit(case.machine.features, Priors())
+        unit = feature_unit(case.machine.features.of_group, Priors())
         own = OwnPrior.of(case.machine, precision, unit, prior or bias_prior(case.machine))
         mean = np.zeros((len(case.machine.level_bias), side.n_hidden)) if mean is None else mean
     return fold_in_machine(

@@ -349,7 +349,7 @@ def test_blocks_hold_every_rating_once_by_column(size):
     table[[3, 77]] = np.nan
     table[:, 9] = np.nan
     rows, across = referee.orientations(table, machine)
-    blocks = cut_blocks(rows, across, 4, **size)
+    blocks = cut_blocks(rows, across, 4, np.arange(referee.N_LEVELS, dtype=np.uint8), **size)
     has_ratings = np.flatnonzero(np.diff(rows.start))
     in_blocks = np.sort(np.concatenate([block.row for block in blocks]))
     np.testing.assert_array_equal(in_blocks, has_ratings)

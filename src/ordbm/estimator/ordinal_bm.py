@@ -97,7 +97,8 @@ class OrdinalBM(Configured, Answers):
             raise SettingsError("a callback must be a function that takes an EpochRecord")
         kind = self._feature_kind(ratings)
         scale = ratings.scale
-        table = features(kind, len(scale.values) if isinstance(scale, RatingScale) else 1)
+        n_levels = len(scale.values) if isinstance(scale, RatingScale) else 1
+        table = features(kind, n_levels, self.settings.size_rules.groups(n_levels))
         settings = self.settings.resolved(
             len(ratings), (ratings.n_items * table.n_levels, ratings.n_users * table.n_levels)
         )
@@ -127,7 +128,9 @@ class OrdinalBM(Configured, Answers):
         )
         orientations = machine_ratings(ratings, standardiser)
         threads = thread_count(self.settings.threads)
-        learner = self.learner.for_scale(table.n_levels, ordinal=table.kind == "ordinal")
+        learner = self.learner.for_scale(
+            table.n_levels, table.n_groups, ordinal=table.kind == "ordinal"
+        )
         links = prepared.links if prepared else self._links(settings, ratings, tell)
         machines = new_machines(settings, learner.initialisation, table, orientations, links)
         if prepared is None:
