@@ -208,7 +208,7 @@ def machine(files: Path, data: str, size: str, seed: int) -> Found:
     return {"name": name, **counts(ratings), **took}
 
 
-def recommend_lists(name: str) -> Found:
+def lists(name: str) -> Found:
     """Lists for everybody by a machine that is loaded from its file, which is all this reads."""
     few = ordbm.OrdinalBM(epochs=1, members=1).fit(some_ratings())
     for score in SCORES:

@@ -54,7 +54,7 @@ def test_header_and_arrays_come_back(file):
 finite_json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(),
-    lambda inner: st.recommend_lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )  # fmt: skip
 any_array = hnp.arrays(

@@ -32,7 +32,7 @@ def codes_by_the_book(ids):
     return tuple(seen), codes
 
 
-@given(st.recommend_lists(any_id, max_size=40))
+@given(st.lists(any_id, max_size=40))
 def test_codes_are_ranks_by_first_appearance_for_any_hashable_ids(ids):
     found, codes = IdMap.of(ids)
     assert (found.ids, codes.tolist()) == codes_by_the_book(ids)
@@ -40,7 +40,7 @@ def test_codes_are_ranks_by_first_appearance_for_any_hashable_ids(ids):
     assert found.codes(ids).tolist() == codes.tolist()
 
 
-@given(st.recommend_lists(any_id, min_size=1, max_size=6), st.recommend_lists(st.integers(0, 5), max_size=20))
+@given(st.lists(any_id, min_size=1, max_size=6), st.lists(st.integers(0, 5), max_size=20))
 def test_an_encoded_column_gives_what_its_values_give(distinct, places):
     """Whatever the order of the dictionary, with values twice in it or never used."""
     codes = np.array(places, np.int32) % len(distinct)
@@ -61,11 +61,11 @@ def test_a_missing_id_of_an_encoded_column_is_refused():
 
 @given(
     st.one_of(
-        st.recommend_lists(st.integers(-(2**63), 2**63 - 1), min_size=1),
-        st.recommend_lists(st.integers(-5, 5), min_size=1, max_size=60),
-        st.recommend_lists(st.sampled_from([-(2**63), 2**53, 2**53 + 1, 2**63 - 1]), min_size=1),
+        st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1),
+        st.lists(st.integers(-5, 5), min_size=1, max_size=60),
+        st.lists(st.sampled_from([-(2**63), 2**53, 2**53 + 1, 2**63 - 1]), min_size=1),
     ),
-    st.recommend_lists(st.integers(-(2**63), 2**63 - 1)),
+    st.lists(st.integers(-(2**63), 2**63 - 1)),
 )
 def test_integer_arrays_give_what_lists_give(ids, others):
     found, codes = IdMap.of(np.array(ids, np.int64))
@@ -89,7 +89,7 @@ def test_narrow_and_unsigned_integers_do_not_overflow(dtype):
     assert found.codes(np.tile(ids, 3)).tolist() == [0, 1, 0] * 3
 
 
-@given(st.recommend_lists(any_text, min_size=1))
+@given(st.lists(any_text, min_size=1))
 def test_text_is_kept_apart_in_object_arrays(ids):
     array = np.empty(len(ids), object)
     array[:] = ids

@@ -123,7 +123,7 @@ def test_no_epochs():
 
 
 @given(
-    losses=st.recommend_lists(st.sampled_from([0.5, 1.0, 1.5, 2.0, np.nan]), min_size=1, max_size=12),
+    losses=st.lists(st.sampled_from([0.5, 1.0, 1.5, 2.0, np.nan]), min_size=1, max_size=12),
     patience=st.integers(0, 5),
 )
 def test_the_best_epoch_is_kept_and_patience_is_heeded(losses, patience):
@@ -212,10 +212,10 @@ def outcome(folder, losses, patience, *, stop_at=None, killed_at=None):
 
 
 @given(
-    losses=st.recommend_lists(st.sampled_from([0.5, 1.0, 1.5, 2.0, np.nan]), min_size=1, max_size=9),
+    losses=st.lists(st.sampled_from([0.5, 1.0, 1.5, 2.0, np.nan]), min_size=1, max_size=9),
     patience=st.integers(0, 3),
     stop_at=st.none() | st.integers(1, 9),
-    kills=st.recommend_lists(st.integers(1, 9), max_size=3),
+    kills=st.lists(st.integers(1, 9), max_size=3),
     pause=st.sampled_from([0, 20]),
 )
 def test_a_training_that_is_killed_and_goes_on_ends_as_one_that_is_not(

@@ -141,18 +141,18 @@ any_id = st.one_of(
 )
 id_columns = st.one_of(
     *(
-        st.recommend_lists(kind, min_size=1, max_size=5, unique=True)
+        st.lists(kind, min_size=1, max_size=5, unique=True)
         for kind in (st.integers(-(2**63), 2**63 - 1), any_text, any_id)
     )
 )
 scales = st.one_of(
     st.integers(1, 5).map(lambda n: RatingScale(range(n))),
     st.just(RatingScale(np.arange(0.5, 5.5, 0.5))),
-    st.recommend_lists(any_text, min_size=1, max_size=4, unique=True).map(RatingScale),
-    st.recommend_lists(st.integers(-(10**9), 10**9), min_size=1, max_size=6, unique=True).map(
+    st.lists(any_text, min_size=1, max_size=4, unique=True).map(RatingScale),
+    st.lists(st.integers(-(10**9), 10**9), min_size=1, max_size=6, unique=True).map(
         lambda levels: RatingScale([level / 1000 for level in levels])
     ),
-    st.recommend_lists(st.integers(-1000, 1000), min_size=2, max_size=5, unique=True).map(
+    st.lists(st.integers(-1000, 1000), min_size=2, max_size=5, unique=True).map(
         lambda edges: RatingScale.bins(sorted(edges))
     ),
     st.just("continuous"),
@@ -169,9 +169,9 @@ def sparse_ratings(draw):
     else:
         rating = st.sampled_from(scale.labels or scale.values.tolist())
     pairs = [(user, item) for user in users for item in items]
-    values = draw(st.recommend_lists(rating, min_size=len(pairs), max_size=len(pairs)))
+    values = draw(st.lists(rating, min_size=len(pairs), max_size=len(pairs)))
     ratings = Ratings(*map(list, zip(*pairs, strict=True)), values, scale)
-    kept = draw(st.recommend_lists(st.booleans(), min_size=len(pairs), max_size=len(pairs)))
+    kept = draw(st.lists(st.booleans(), min_size=len(pairs), max_size=len(pairs)))
     assume(any(kept))
     return ratings.select(np.array(kept))
 

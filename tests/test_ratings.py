@@ -15,7 +15,7 @@ USERS = ["u", "v", "u", "w"]
 ITEMS = [30, 10, 10, 20]
 STARS = [5, 3, 1, 4]
 
-triples = st.recommend_lists(
+triples = st.lists(
     st.tuples(st.integers(0, 6), st.integers(0, 8), st.integers(1, 5)), min_size=1, max_size=60
 )
 
@@ -85,7 +85,7 @@ def test_select_keeps_ids_scale_and_just_those_ratings(given_triples, data):
     scale = data.draw(st.sampled_from([None, "continuous"]))
     ratings = Ratings(users, items, values, scale=scale)
     mask = np.array(
-        data.draw(st.recommend_lists(st.booleans(), min_size=len(ratings), max_size=len(ratings)))
+        data.draw(st.lists(st.booleans(), min_size=len(ratings), max_size=len(ratings)))
     )
     part = ratings.select(mask)
     assert_sound(part)

@@ -643,7 +643,7 @@ def test_titles_of_the_archives(data_file):
 
 # -- writing ---------------------------------------------------------------------------------------
 
-ids = st.recommend_lists(st.integers(), min_size=1, max_size=6, unique=True) | st.recommend_lists(
+ids = st.lists(st.integers(), min_size=1, max_size=6, unique=True) | st.lists(
     st.text(st.characters(codec="utf-8"), min_size=1), min_size=1, max_size=6, unique=True
 )
 
@@ -656,7 +656,7 @@ def test_written_ratings_are_read_again(tmp_path_factory, users, items, data, ki
     triple = [
         [data.draw(st.sampled_from(users)) for _ in range(n)],
         [data.draw(st.sampled_from(items)) for _ in range(n)],
-        data.draw(st.recommend_lists(values, min_size=n, max_size=n)),
+        data.draw(st.lists(values, min_size=n, max_size=n)),
     ]
     ratings = Ratings(*triple)
     path = tmp_path_factory.mktemp("written") / f"x.{kind}"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ordbm.data.scale import ContinuousScale, RatingScale
 from ordbm.errors import RatingsError
 
-distinct_levels = st.recommend_lists(
+distinct_levels = st.lists(
     st.integers(-100_000, 100_000).map(lambda cents: cents / 100),
     min_size=1,
     max_size=50,

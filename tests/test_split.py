@@ -14,7 +14,7 @@ seeds = st.integers(0, 2**32)
 @st.composite
 def some_ratings(draw):
     pairs = draw(
-        st.recommend_lists(st.tuples(st.integers(0, 5), st.integers(0, 30)), min_size=2, unique=True)
+        st.lists(st.tuples(st.integers(0, 5), st.integers(0, 30)), min_size=2, unique=True)
     )
     users, items = zip(*pairs, strict=True)
     return Ratings(users, items, [1 + (user + item) % 5 for user, item in pairs])
