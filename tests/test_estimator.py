@@ -427,7 +427,9 @@ def test_ids_without_ratings_are_unknown(ratings):
     everything = [line.item for line in model.recommend("x", 1000)]
     assert something not in everything
     assert len(everything) == N_ITEMS - 1
-    assert something not in {item for line in model.recommend_lists(n=99).values() for item, _ in line}
+    assert something not in {
+        item for line in model.recommend_lists(n=99).values() for item, _ in line
+    }
     assert [line.item for line in model.recommend("x", 9, candidates=[something, 0])] == [0]
 
 
