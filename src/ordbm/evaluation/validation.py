@@ -47,7 +47,7 @@ def evaluate(
     relevant: the least rating, or label, that makes a test item worth listing. If not said, three
         quarters of the way up the scale: 4 of 1 to 5; the mean on a continuous scale. The paper
         takes every test item: the lowest level.
-    by: what to rank by, given to the model's `recommend_all`; its own choice if not said.
+    by: what to rank by, given to the model's `recommend_lists`; its own choice if not said.
     bootstrap: how many samples of users the intervals come from; 0 for no intervals.
     seed: of those samples.
     name: what to call the model.
