@@ -59,7 +59,9 @@ MODELS: dict[str, Model] = {
         "rate_ordbm.py",
         OURS,
         {
+            "fast": {"preset": "fast"},
             "default": {},
+            "best": {"preset": "best"},
             "quick": {"hidden": 20, "item_links": 0, "epochs": 5},
         },
     ),

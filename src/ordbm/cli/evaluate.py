@@ -26,7 +26,7 @@ from ordbm.cli.inputs import (
     users_of,
 )
 from ordbm.cli.options import Json, ModelOptions, Quiet, ReadingOptions, unfolded
-from ordbm.cli.output import learning_bar, print_json, stderr, stdout, step_bar
+from ordbm.cli.output import fit_bar, print_json, stderr, stdout, step_bar
 from ordbm.cli.score_table import score_tables
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def _tested(
 
     found = []
     for name, model in models.items():
-        with learning_bar(quiet, name) as show_epochs:
+        with fit_bar(quiet, name) as show_epochs:
             own = {"callbacks": [show_epochs]} if name == OURS else _FOR_BASELINES
             found.append(train_and_test(model, train, test, name=name, **{**asked, **own}))
     return found
