@@ -19,13 +19,14 @@ from ordbm.training.lbfgs import MEMORY
 
 LIBRARIES = 200_000_000  # bytes of Python, NumPy, SciPy, Numba and compiled code
 BY_RATING = 13  # bytes of a rating in its block: row, level, and its place on either side
-PAIR_COPIES = 4 * (8 + 2 * MEMORY)  # bytes of a pair of items while presence is learnt
-# Operations per rating, in those that `pace` times. Fitted to whole fits, which they meet within a
-# factor of two; see `tests/test_estimate.py` for what must hold exactly.
-PER_COUPLING = 1.6  # for each level and hidden unit
-PER_LINK = 2.0  # for each neighbour of its item
-PER_PRESENCE = 0.35  # of an iteration, for each linked item
-PRESENCE_PASSES = 2.2  # all is learnt twice, with some steps tried again
+PAIR_COPIES = 4 * (20 + 2 * MEMORY)  # bytes of a pair of items while presence is learnt
+# Operations, in those that `pace` times; fitted to whole fits on ML-1M, ML-100K, FilmTrust and
+# movielens-small.
+PER_COUPLING = 1.6  # of each level and hidden unit, for each rating
+PER_STEP = 1.0  # of each coupling, for each level of the scale and each block
+PER_LINK = 33.0  # of each neighbour of a rating's column
+PER_PRESENCE = 1.5  # of each rating with each linked item, in a pass
+PASSES = 2.2  # of an iteration: all is learnt twice, with some steps tried again
 
 
 class FitEstimate(NamedTuple):
@@ -50,10 +51,9 @@ def fit_estimate(
     learning = members * sum(_side_bytes(learner, one) for one in sides)
     presence = PAIR_COPIES * linked**2
     held = 2 * (BY_RATING - 4) * len(ratings) + 100 * (ratings.n_users + ratings.n_items)
-    operations = len(ratings) * (
-        told.epochs * members * sum(_operations(one) for one in sides)
-        + PRESENCE_PASSES * told.presence_rules.iterations * PER_PRESENCE * linked
-    )
+    operations = told.epochs * members * sum(_operations(learner, one) for one in sides)
+    passes = PASSES * told.presence_rules.iterations
+    operations += PER_PRESENCE * passes * min(len(ratings) * linked, told.presence_budget)
     return FitEstimate(
         members,
         told.hidden_sizes,
@@ -103,11 +103,18 @@ def _sides(told: Settings, table: Features, ratings: Ratings) -> list[_SideSize]
     return [one._replace(scored=len(found) == 2) for one in found]
 
 
+def _block_ratings(learner: Learner, side: _SideSize) -> int:
+    """Ratings of a block, about."""
+    found = learner.optimiser.ratings_per_block(side.n_ratings, side.n_columns)
+    if found is not None:
+        return found
+    of_row = side.n_ratings / max(side.n_rows, 1)
+    return max(1, int(of_row * (learner.optimiser.block_rows or 1)))
+
+
 def _side_bytes(learner: Learner, side: _SideSize) -> int:
     """Of one machine: parameters, velocities, gradients, blocks, scores, and room to work."""
-    block = learner.optimiser.ratings_per_block(side.n_ratings, side.n_columns)
-    if block is None:
-        block = side.n_ratings * (learner.optimiser.block_rows or 1) // max(side.n_rows, 1)
+    block = _block_ratings(learner, side)
     rows = -(-block * side.n_rows // max(side.n_ratings, 1))
     chunks = min(MOST_CHUNKS, 1 + block // CHUNK_ENTRIES)
     copies = 3 + (learner.priors.co_occurrence > 0)
@@ -120,9 +127,16 @@ def _side_bytes(learner: Learner, side: _SideSize) -> int:
     return copies * side.kept + side.itemsize * numbers + BY_RATING * side.n_ratings
 
 
-def _operations(side: _SideSize) -> float:
-    """Of an epoch of one machine, per rating."""
-    return PER_COUPLING * side.n_levels * side.n_hidden + PER_LINK * side.n_links
+def _operations(learner: Learner, side: _SideSize) -> float:
+    """Of an epoch of one machine."""
+    couplings = side.n_levels * side.n_hidden
+    blocks = side.n_ratings / _block_ratings(learner, side)
+    columns = min(side.n_columns, _block_ratings(learner, side))  # that a block touches, at most
+    return (
+        PER_COUPLING * side.n_ratings * couplings
+        + PER_STEP * blocks * columns * couplings * side.n_levels
+        + PER_LINK * side.n_ratings * side.n_links
+    )
 
 
 def _n_linked(told: Settings, ratings: Ratings) -> int:
