@@ -556,7 +556,7 @@ def test_a_handful_of_ratings(n):
             "features='nominal' is not known: use one of categorical, ordinal",
         ),
         ({"sides": "both"}, "sides='both' is not known: use one of user, item, joint"),
-        ({"preset": "best"}, "preset='best' is not known: use one of default, paper"),
+        ({"preset": "good"}, "preset='good' is not known: use one of fast, default, best, paper"),
         ({"learner": "sgd"}, "learner='sgd' is not known: use one of pl, cd, structured"),
         ({"dtype": "float16"}, "dtype='float16' is not known: use one of float32, float64"),
         ({"hidden": -1}, "hidden=-1: must be a whole number, 0 or more"),

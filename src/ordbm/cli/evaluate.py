@@ -311,7 +311,9 @@ def _cross_validated(
 
 
 def _write_report(found: list[Any], path: Path, read: Mapping[str, Any]) -> None:
-    from ordbm.report import write_report
+    from ordbm.report.evaluation_page import evaluation_title, write_report
 
     data = {name: value for name, value in read.items() if name != "seconds"}
-    write_report(found, path, command=shlex.join(["ordbm", *sys.argv[1:]]), data=data)
+    title = f"{evaluation_title(found)} on {Path(data['source']).name}"
+    command = shlex.join(["ordbm", *sys.argv[1:]])
+    write_report(found, path, title=title, command=command, data=data)

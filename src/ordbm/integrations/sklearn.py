@@ -29,7 +29,7 @@ class RatingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         a fold may lack a level.
     user, item: the columns of a frame, by name or number, if their names do not tell.
 
-    After `fit`, `model_` is the fitted model.
+    After `fit`, `model_` is the fitted model: it has the probabilities, the lists and all the rest.
     """
 
     def __init__(
@@ -63,12 +63,6 @@ class RatingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         expected: NDArray[np.float64] = self.model_.predict(*self._pairs(X))
         return expected
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """The probability of each level, (pairs, levels)."""
-        check_is_fitted(self)
-        shares: NDArray[np.float64] = self.model_.predict_proba(*self._pairs(X))
-        return shares
 
     def _pairs(self, X: Any) -> Any:
         return pair_columns(X, self.user, self.item)
