@@ -25,9 +25,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     # A thirtieth of the default's time on ML-1M, a tenth on small data; chosen on validation
     # ratings by `benchmarks/trials --trials fast`. Items that few rate have no presence links.
     "fast": {
-        "hidden": (SIZES.user_hidden, SIZES.item_hidden),
+        "size_rules": replace(SIZES, most_members=2, times_hidden=1),
         "item_links": 0,
-        "members": 2,
         "epochs": 14,
         "learner": PseudoLikelihood(decay=0.91),
         "presence_rules": PresenceRules(most_linked=1000),
