@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ordbm.data.columns import ColumnChoice
-from ordbm.data.ratings import Ratings, ScaleLike
+from ordbm.data.columns import Column, ColumnChoice
+from ordbm.data.ratings import Ratings
+from ordbm.data.scale import ScaleLike
 from ordbm.errors import RatingsError
 from ordbm.estimator import OrdinalBM
 from ordbm.integrations.pairs import COLUMNS, pair_columns
@@ -52,7 +53,8 @@ class RatingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give "
                 "the rating of each pair"
             )
-        ratings = Ratings(*self._pairs(X), y, self.scale)
+        users, items = self._pairs(X)
+        ratings = Ratings(users, items, y, self.scale)
         model = OrdinalBM() if self.model is None else self.model.clone()
         self.model_ = model.fit(ratings)
         self.n_features_in_ = len(COLUMNS)
@@ -61,8 +63,9 @@ class RatingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The expected rating of each pair."""
         check_is_fitted(self)
-        expected: NDArray[np.float64] = self.model_.predict(*self._pairs(X))
+        users, items = self._pairs(X)
+        expected: NDArray[np.float64] = self.model_.predict(users, items)
         return expected
 
-    def _pairs(self, X: Any) -> Any:
+    def _pairs(self, X: Any) -> tuple[Column, Column]:
         return pair_columns(X, self.user, self.item)
