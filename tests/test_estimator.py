@@ -442,12 +442,12 @@ def test_ids_without_ratings_are_unknown(ratings):
     np.testing.assert_array_equal(model.user_factors([someone]), model.user_factors(["x"]))
     np.testing.assert_array_equal(model.item_factors([something]), model.item_factors(["y"]))
     assert model.recommend(someone, 5) == model.recommend("x", 5)
-    assert someone not in model.recommend_all(n=3)
+    assert someone not in model.recommend_lists(n=3)
     everything = [line.item for line in model.recommend("x", 1000)]
     assert something not in everything
     assert len(everything) == N_ITEMS - 1
     assert something not in {
-        item for line in model.recommend_all(n=99).values() for item, _ in line
+        item for line in model.recommend_lists(n=99).values() for item, _ in line
     }
     assert [line.item for line in model.recommend("x", 9, candidates=[something, 0])] == [0]
 
@@ -615,7 +615,7 @@ def test_numbers_of_numpy_are_numbers(ratings):
         lambda model: model.distribution(1, 2),
         lambda model: model.recommend(1),
         lambda model: model.recommend(ratings={}),
-        lambda model: model.recommend_all(),
+        lambda model: model.recommend_lists(),
         lambda model: model.user_factors(),
         lambda model: model.item_factors(),
         lambda model: model.machines[0],
@@ -693,19 +693,19 @@ def test_recommend_everything(ratings, model):
 @pytest.mark.parametrize("kind", ["ordinal", "gaussian", "continuous"])
 def test_recommend_all_agrees_with_one_by_one(ratings, gaussian, kind, by):
     model = gaussian if kind == "continuous" else OrdinalBM(kind, **TINY).fit(ratings)
-    lists = model.recommend_all(n=5, by=by)
+    lists = model.recommend_lists(n=5, by=by)
     assert set(lists) == set(ratings.users)
-    some = model.recommend_all([3, 0], n=5, by=by)
+    some = model.recommend_lists([3, 0], n=5, by=by)
     assert list(some) == [3, 0]
     assert [item for item, _ in some[3]] == [item for item, _ in lists[3]]
-    assert list(model.recommend_all(3, by=by)) == [3]
+    assert list(model.recommend_lists(3, by=by)) == [3]
     for user, lines in lists.items():
         one = model.recommend(user, 5, by=by)
         assert [line.item for line in one] == [item for item, _ in lines]
         expected = [score for _, score in lines]
         # Single precision, from blocks of other sizes; a score may be near zero.
         np.testing.assert_allclose([line.score for line in one], expected, rtol=1e-4, atol=1e-6)
-    assert model.recommend_all([], by=by) == {}
+    assert model.recommend_lists([], by=by) == {}
 
 
 def test_recommend_by_mean_is_in_order_of_predicted_ratings(model):
@@ -770,18 +770,18 @@ def test_what_recommend_cannot_do(model):
         model.recommend([0, 1])
     with pytest.raises(SettingsError, match="by='stars' is not known: use energy, liked, "):
         model.recommend(0, by="stars")
-    for ask in (model.recommend, lambda _, n: model.recommend_all(n=n)):
+    for ask in (model.recommend, lambda _, n: model.recommend_lists(n=n)):
         with pytest.raises(SettingsError, match="n=-1: must be a whole number"):
             ask(0, n=-1)
     with pytest.raises(RatingsError, match=r"user 'x' has no ratings.*recommend\(ratings=…\)"):
-        model.recommend_all([0, "x"])
+        model.recommend_lists([0, "x"])
 
 
 def test_somebody_who_has_rated_everything():
     ratings = Ratings(["a", "a", "b"], ["x", "y", "x"], [1, 2, 3])
     model = OrdinalBM(**TINY).fit(ratings)
     assert model.recommend("a") == []
-    assert model.recommend_all()["a"] == []
+    assert model.recommend_lists()["a"] == []
 
 
 # Representations

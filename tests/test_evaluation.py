@@ -107,7 +107,7 @@ def test_ranking_scores_equal_a_plain_recomputation(evaluation, fitted, held_out
         relevant = set(mine["item"][mine["rating"] >= 4])
         if not relevant:
             continue
-        listed = [item for item, _ in fitted.recommend_all([user], 8, by="mean")[user]]
+        listed = [item for item, _ in fitted.recommend_lists([user], 8, by="mean")[user]]
         hits = [item in relevant for item in listed]
         found["precision"].append(sum(hits[:3]) / 3)
         found["recall"].append(sum(hits[:3]) / len(relevant))
@@ -160,7 +160,7 @@ def test_what_is_tested_on_cannot_change_what_is_predicted(fitted, held_out):
             return found
 
         def recommend_all(self, users, n):
-            asked.append((users, n, fitted.recommend_all(users, n)))
+            asked.append((users, n, fitted.recommend_lists(users, n)))
             return asked[-1][-1]
 
     frame = held_out[1].to_frame("pandas")
@@ -293,7 +293,7 @@ def test_a_model_may_say_whom_it_knows():
 
         def recommend_all(self, users, n):
             assert users == ["a"]
-            return super().recommend_all(users, n)
+            return super().recommend_lists(users, n)
 
     test = ordbm.Ratings(["a", "b", "b"], ["x", "x", "y"], [5, 5, 5], SCALE)
     found = ordbm.evaluate(Knowing(lists={"a": ["x"]}), test, lists=1)

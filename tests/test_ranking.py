@@ -11,12 +11,12 @@ from ordbm.errors import SettingsError
 from ordbm.inference import catalogue as ranking
 from ordbm.inference.catalogue import Catalogue
 from ordbm.inference.conditioned import ConditionedMachine, softmax
+from ordbm.inference.top_n import catalogue_lists, top_columns
 from ordbm.model.correlation import group_correlations
 from ordbm.model.features import features
 from ordbm.model.machine import Machine
 from ordbm.model.neighbours import correlation_links
 from ordbm.recommend.candidates import SIMILAR_SUPPORT, rated_by, similar_rows
-from ordbm.recommend.top_n import catalogue_lists, top_columns
 
 STARS = np.arange(1.0, 4.0)
 ALL = np.ones(12, bool)

@@ -318,7 +318,7 @@ def absent_minded():
     "by", ["liked", "rated", "gain", AtLeast(3), Mixture((MeanRating(), 1.0))], ids=repr
 )
 def test_scores_that_need_presence_say_so(absent_minded, by):
-    for ask in (absent_minded.recommend_all, lambda by: absent_minded.recommend(1, by=by)):
+    for ask in (absent_minded.recommend_lists, lambda by: absent_minded.recommend(1, by=by)):
         with pytest.raises(SettingsError, match=r"needs a model .*: OrdinalBM\(presence=True\)"):
             ask(by=by)
 
@@ -327,7 +327,7 @@ def test_lists_without_presence_have_no_reasons(absent_minded):
     listed = absent_minded.recommend(1, n=3)
     assert [(line.rated, line.because) for line in listed] == [(None, ())] * 3
     assert listed == absent_minded.recommend(1, n=3, by="mean")
-    assert absent_minded.recommend_all([1], n=3) == absent_minded.recommend_all([1], 3, "mean")
+    assert absent_minded.recommend_lists([1], n=3) == absent_minded.recommend_lists([1], 3, "mean")
     assert len(absent_minded.recommend(ratings={1: 5}, n=3, by="mean")) == 3
 
 

@@ -26,6 +26,7 @@ from ordbm.model.initialisation import check_size, links_of, new_machines
 from ordbm.model.learners import Priors, PseudoLikelihood, learner_of
 from ordbm.model.neighbours import Links
 from ordbm.model.presence import Presence
+from ordbm.model.rounding import round_machine, rounded_presence
 from ordbm.model.settings import FeatureKind, Settings, settings_of
 from ordbm.persistence.checkpoint import Checkpoint
 from ordbm.persistence.model_file import ANSWER_MEMORY, Stored, load_model, save_model
@@ -168,7 +169,7 @@ class OrdinalBM(Configured, Answers):
             machines,
             CSRPair(ratings.by_user, ratings.by_item),
             threads,
-            presence=prepared.presence,
+            presence=rounded_presence(prepared.presence),
         )
         self._watch(fitted)
         trainer = Ensemble(
@@ -185,6 +186,8 @@ class OrdinalBM(Configured, Answers):
             saved=saved,
         )
         with first_ctrl_c_noted(lambda: True) as interrupted_now:
+            for machine in machines:
+                round_machine(machine, threads)
             fitted.fold_in_priors = _fold_in_priors(fitted, learner.priors, prepared.priors)
         interrupted = interrupted or interrupted_now()
         self._fitted, self.history, self.interrupted = fitted, history, interrupted
@@ -293,8 +296,6 @@ def _validator(fitted: FittedModel, ratings: Ratings) -> Callable[[], dict[str, 
     method: Method = "exact" if fitted.standardiser is None else "mean_field"
 
     def validate() -> dict[str, float]:
-        return validation_scores(
-            fitted.ensemble_distribution(fitted.conditioned_now(), users, items, method), ratings
-        )
+        return validation_scores(fitted.distribution_now(users, items, method), ratings)
 
     return validate

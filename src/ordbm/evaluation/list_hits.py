@@ -53,8 +53,11 @@ def recommended_hits(
 
     The model is told the users alone. Test items that it cannot list count as missed.
     """
-    check_method(model, "recommend_all", "ranking")
-    if by is not None and "by" not in signature(model.recommend_all).parameters:
+    lists = getattr(model, "recommend_lists", None)
+    if lists is None:
+        check_method(model, "recommend_all", "ranking")
+        lists = model.recommend_all
+    if by is not None and "by" not in signature(lists).parameters:
         raise SettingsError(f"by={by!r}: {type(model).__name__} ranks in its own way only")
     count = np.bincount(test.user_codes[relevant], minlength=test.n_users)
     with_test = np.bincount(test.user_codes, minlength=test.n_users) > 0
@@ -69,7 +72,7 @@ def recommended_hits(
         some = users[first : first + _USERS_AT_ONCE]
         ids = [test.users[code] for code in some.tolist()]
         started = time.perf_counter()
-        found = model.recommend_all(ids, n, **how)
+        found = lists(ids, n, **how)
         seconds += time.perf_counter() - started
         lines = [[item for item, _ in found.get(user, ())[:n]] for user in ids]
         answered[first : first + len(some)] = [user in found for user in ids]

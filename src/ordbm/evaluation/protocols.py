@@ -14,7 +14,7 @@ from ordbm.inference.distributions import RatingDistribution
 
 
 class RatingModel(Protocol):
-    """A model that predicts ratings; for ranking scores it also has `recommend_all`.
+    """A model that predicts ratings; for ranking scores it also has `lists` or `recommend_all`.
 
     It may have a `history` of epochs, and `known_users(ids)` and `known_items(ids)`, masks of those
     it has ratings of: strangers are then counted, and left out of ranking. Cross-validation needs

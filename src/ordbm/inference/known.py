@@ -14,7 +14,6 @@ from ordbm.data.ratings import Ratings
 from ordbm.data.scale import Scale
 from ordbm.errors import SHOWN_ROWS, LeftOutWarning, RatingsError, SettingsError
 from ordbm.runtime.arrays import Codes, Mask
-from ordbm.runtime.checks import check_count
 
 
 class Known:
@@ -124,12 +123,11 @@ def check_trainable(ratings: Any) -> None:
         raise RatingsError("no ratings to learn from: a hold-out of all ratings leaves none")
 
 
-def check_request(user: Any, n: int, ratings: Any) -> None:
-    """An error unless a list of n items is for one user, or for somebody who gave ratings."""
-    if (user is None) == (ratings is None):
+def check_request(user: Any, ratings: Any) -> None:
+    """An error unless a question is about one user, or somebody who gave ratings, or both."""
+    if user is None and ratings is None:
         raise SettingsError("say either who it is for, user=…, or what they rated, ratings={…}")
     if ratings is not None and not isinstance(ratings, Mapping):
-        raise SettingsError("ratings must be a dict of what somebody new rated: {item: rating}")
+        raise SettingsError("ratings must be a dict of what somebody rated: {item: rating}")
     if listed_ids(user) is not None:
         raise SettingsError("recommend is for one user: use recommend_all(users) for several")
-    check_count("n", n)

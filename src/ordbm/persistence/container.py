@@ -27,7 +27,7 @@ from ordbm.runtime.atomic_files import atomic_file
 Header = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
-FORMAT = {"model": 1, "checkpoint": 1}  # the newest format of each kind
+FORMAT = {"model": 2, "checkpoint": 1}  # the newest format of each kind
 METADATA = "ordbm"
 LONGEST_HEADER = 100_000_000  # bytes; safetensors' own limit
 
