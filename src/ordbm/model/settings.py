@@ -22,7 +22,7 @@ MOST_HIDDEN = 100_000  # of a user or an item: far more than ratings could teach
 
 SIZES = SizeRules()
 PRESETS: dict[str, dict[str, Any]] = {
-    # A thirtieth of the default's time on ML-1M, a tenth on small data; chosen on validation
+    # A fifteenth of the default's work on ML-1M, a tenth on small data; chosen on validation
     # ratings by `benchmarks/trials --trials fast`. Items that few rate have no presence links.
     "fast": {
         "size_rules": replace(SIZES, most_members=2, times_hidden=1),
