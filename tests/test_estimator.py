@@ -157,6 +157,25 @@ def test_links_are_found_as_the_settings_say(ratings):
     assert len({tuple(bits(one)) for one in different}) == 4
 
 
+@pytest.mark.parametrize("preset", ["fast", "default", "best"])
+def test_a_preset_gives_way_to_what_is_told(preset, ratings):
+    told = {"hidden": 3, "epochs": 1, "members": 1, "item_links": 2}
+    model = OrdinalBM(preset=preset, **told).fit(ratings)
+    assert len(model.machines) == 1
+    assert model.settings.hidden == 3
+    assert len(model.recommend(ratings.users[0], n=2)) == 2  # lists work with each
+    again = OrdinalBM(**model.get_params())
+    assert again.settings == model.settings
+
+
+def test_presets_are_ordered_by_their_cost():
+    fast, default, best = (OrdinalBM(preset=name) for name in ("fast", "default", "best"))
+    for n_ratings in (30_000, 1_000_000, 10_000_000):
+        members = [one.settings.resolved(n_ratings).members for one in (fast, default, best)]
+        assert members == sorted(members)
+    assert fast.settings.epochs < default.settings.epochs == best.settings.epochs
+
+
 def test_paper_preset(ratings):
     model = OrdinalBM(preset="paper", epochs=2, hidden=6).fit(ratings)
     told = model.settings
@@ -556,7 +575,7 @@ def test_a_handful_of_ratings(n):
             "features='nominal' is not known: use one of categorical, ordinal",
         ),
         ({"sides": "both"}, "sides='both' is not known: use one of user, item, joint"),
-        ({"preset": "best"}, "preset='best' is not known: use one of default, paper"),
+        ({"preset": "good"}, "preset='good' is not known: use one of fast, default, best, paper"),
         ({"learner": "sgd"}, "learner='sgd' is not known: use one of pl, cd, structured"),
         ({"dtype": "float16"}, "dtype='float16' is not known: use one of float32, float64"),
         ({"hidden": -1}, "hidden=-1: must be a whole number, 0 or more"),

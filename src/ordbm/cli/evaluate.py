@@ -27,7 +27,7 @@ from ordbm.cli.inputs import (
     users_of,
 )
 from ordbm.cli.options import Force, Json, ModelOptions, Quiet, ReadingOptions, unfolded
-from ordbm.cli.output import learning_bar, print_json, stderr, stdout, step_bar
+from ordbm.cli.output import fit_bar, print_json, stderr, stdout, step_bar
 from ordbm.cli.score_table import score_tables
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ def _tested(
 
     found = []
     for name, model in models.items():
-        with learning_bar(quiet, name) as show_epochs:
+        with fit_bar(quiet, name) as show_epochs:
             own = {"callbacks": [show_epochs]} if name == OURS else _FOR_BASELINES
             found.append(train_and_test(model, train, test, name=name, **{**asked, **own}))
     return found
@@ -314,8 +314,9 @@ def _cross_validated(
 
 
 def _write_report(found: list[Any], path: Path, read: Mapping[str, Any], force: bool) -> None:
-    from ordbm.report import write_report
+    from ordbm.report.evaluation_page import evaluation_title, write_report
 
     data = {name: value for name, value in read.items() if name != "seconds"}
+    title = f"{evaluation_title(found)} on {Path(data['source']).name}"
     command = shlex.join(["ordbm", *sys.argv[1:]])
-    write_report(found, path, command=command, data=data, overwrite=force)
+    write_report(found, path, title=title, command=command, data=data, overwrite=force)

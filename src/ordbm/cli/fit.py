@@ -12,7 +12,7 @@ import ordbm
 from ordbm.cli.app import app
 from ordbm.cli.inputs import RatingsSource, check_target, facts_in_words, ratings_and_facts
 from ordbm.cli.options import Force, Json, ModelOptions, Quiet, ReadingOptions, unfolded
-from ordbm.cli.output import count_in_words, learning_bar, print_json, stderr
+from ordbm.cli.output import count_in_words, fit_bar, print_json, stderr
 
 
 @app.command()
@@ -72,7 +72,8 @@ def fit(
     learn, held_out = ratings, None
     if validation:
         learn, held_out = ordbm.hold_out(ratings, validation, seed=model.settings.seed)
-    with learning_bar(quiet or as_json) as show:
+    say(f"expected: {model.estimate(learn)}")
+    with fit_bar(quiet or as_json) as show:
         model.fit(
             learn, validation=held_out, callbacks=[show], checkpoint=checkpoint, resume=resume
         )
