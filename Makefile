@@ -55,6 +55,8 @@ release: $(VENV)/pyvenv.cfg  ## Build sdists and wheels into dist, and try them 
 bench: $(VENV)/.dev  ## Measure speed and memory
 	PYTHON=$(BIN)/python benchmarks/run $(ARGS)
 	PYTHON=$(BIN)/python benchmarks/memory
+	benchmarks/environment peers-rankers >/dev/null
+	$(BIN)/python benchmarks/answers.py
 
 peers: $(VENV)/.dev  ## Measure accuracy beside other libraries (ARGS="--data filmtrust --models ours")
 	PYTHON=$(BIN)/python benchmarks/accuracy $(ARGS)

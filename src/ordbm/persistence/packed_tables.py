@@ -65,7 +65,7 @@ def _whole(
     table: Array, axes: Numbers | float, n_hidden: int, threads: int
 ) -> NDArray[np.int32] | None:
     """The table in quanta, or along axes, if that is all there is of it."""
-    largest = np.abs(table).max(initial=0.0) * table.shape[1 if table.ndim > 1 else 0]
+    largest = np.abs(table).max(initial=0.0) * (1 if isinstance(axes, float) else len(axes))
     if table.dtype != np.float32 or not table.size or not largest < LARGEST_ROUNDED / 4:
         return None
     again = np.zeros_like(table)
