@@ -20,7 +20,7 @@ from ordbm.errors import SettingsError
 from ordbm.inference.catalogue import By, Catalogue
 from ordbm.inference.distributions import RatingDistribution
 from ordbm.inference.fitted import FittedModel
-from ordbm.inference.people import People, Users
+from ordbm.inference.people import FoldIns, People, Users
 from ordbm.model.presence import ConditionedPresence
 from ordbm.recommend.criteria import Facts, Score, score_of
 from ordbm.recommend.diversity import diverse_places, hidden_directions
@@ -186,8 +186,10 @@ def _by_mean_field(state: FittedModel, people: People, block: Codes, by: By) -> 
     if isinstance(people, Users) and (block >= 0).all():
         return np.mean([one.scores(block, by, values) for one in state.catalogues], axis=0)
     rows = []
+    stranger = FoldIns(state, np.array([-1], np.int32), [{}])
     for person in block:
-        conditioned, code = people.conditioned(int(person))
+        one_of = people if person >= 0 else stranger
+        conditioned, code = one_of.conditioned(max(int(person), 0))
         one = np.array([code], np.int32)
         rows.append(
             np.mean([Catalogue(each).scores(one, by, values) for each in conditioned], axis=0)
