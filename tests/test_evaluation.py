@@ -485,7 +485,7 @@ TEST = ordbm.Ratings(["a", "b"], ["i1", "i1"], [5, 4], SCALE)
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda: ordbm.evaluate(TEST, Fixed()), "evaluate needs ordbm.Ratings to test on"),
+        (lambda: ordbm.evaluate(TEST, Fixed()), "need ratings, got Fixed"),
         (lambda: ordbm.evaluate(Fixed(), TEST.select([])), "no test ratings"),
         (lambda: ordbm.evaluate(object(), TEST), r"needs a model with distribution\(\): object"),
         (lambda: ordbm.evaluate(Normal(), TEST, lists=5), r"ranking needs .*recommend_lists\(\)"),
@@ -514,7 +514,7 @@ TEST = ordbm.Ratings(["a", "b"], ["i1", "i1"], [5, 4], SCALE)
             "give both the same scale",
         ),
         (lambda: ordbm.cross_validate(Fixed(), TEST, 2), r"needs a model with clone\(\)"),
-        (lambda: ordbm.cross_validate(machine(), [1, 2]), "cross_validate needs ordbm.Ratings"),
+        (lambda: ordbm.cross_validate(machine(), [1, 2]), "a list of int is not ratings"),
         (lambda: ordbm.cross_validate(machine(), TEST, 1), "folds=1"),
         (lambda: ordbm.cross_validate(machine(), TEST, 2, validation=2), "fraction must be"),
     ],

@@ -10,12 +10,12 @@ import referee
 from ordbm.errors import SettingsError
 from ordbm.inference.catalogue import Catalogue
 from ordbm.inference.conditioned import ConditionedMachine, softmax
+from ordbm.inference.top_n import top_columns, top_lists, unseen_scores
 from ordbm.model.correlation import group_correlations
 from ordbm.model.features import features
 from ordbm.model.machine import Machine
 from ordbm.model.neighbours import correlation_links
 from ordbm.recommend.candidates import SIMILAR_SUPPORT, rated_by, similar_rows
-from ordbm.recommend.top_n import top_columns, top_lists, unseen_scores
 
 STARS = np.arange(1.0, 4.0)
 

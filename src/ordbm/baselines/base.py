@@ -12,13 +12,14 @@ import numpy as np
 from ordbm.data.frames import Backend
 from ordbm.data.lookup import Ids, aligned_pairs
 from ordbm.data.numeric_columns import finite_numbers
-from ordbm.data.ratings import Ratings
+from ordbm.data.ratings import Ratings, as_ratings
 from ordbm.data.scale import RatingScale, Scale
 from ordbm.errors import NotFittedError, SettingsError
 from ordbm.inference.distributions import Decode, RatingDistribution
 from ordbm.inference.distributions import decode as decoded
 from ordbm.inference.known import Known, check_request, check_trainable
 from ordbm.inference.tables import level_probabilities, log_probabilities, prediction_table
+from ordbm.inference.top_n import top_lists, unseen_scores
 from ordbm.model.configurable import Configured
 from ordbm.recommend.candidates import (
     UserCandidates,
@@ -27,7 +28,6 @@ from ordbm.recommend.candidates import (
 )
 from ordbm.recommend.list_frame import list_dict, list_frame
 from ordbm.recommend.recommendation import Ranked, Recommendation, recommendations
-from ordbm.recommend.top_n import top_lists, unseen_scores
 from ordbm.runtime.arrays import Codes, Mask, Numbers
 from ordbm.runtime.checks import check_count
 from ordbm.training.loop import Callback, EpochRecord
@@ -86,11 +86,14 @@ class Baseline(Configured, ABC):
 
     def fit(
         self,
-        ratings: Ratings,
-        validation: Ratings | None = None,
+        ratings: Any,
+        validation: Any = None,
         callbacks: Callback | Iterable[Callback] = (),
     ) -> Self:
-        """Learn from ratings."""
+        """Learn from ratings, given as `OrdinalBM.fit` takes them."""
+        ratings = as_ratings(ratings)
+        if validation is not None:
+            validation = as_ratings(validation, scale=ratings.scale)
         check_trainable(ratings)
         rated_users, rated_items = (
             np.diff(rows.start) > 0 for rows in (ratings.by_user, ratings.by_item)

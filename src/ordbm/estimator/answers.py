@@ -14,7 +14,7 @@ from ordbm.data.frames import Backend
 from ordbm.data.lookup import Ids, aligned_pairs, listed_ids, several
 from ordbm.data.scale import ContinuousScale, RatingScale, Scale
 from ordbm.errors import NotFittedError, SettingsError
-from ordbm.explain import Explanation, Similar, explanation_of, nearest
+from ordbm.explain import Explanation, Similar, explanation_of, nearest, nearest_users
 from ordbm.inference.conditioned import ConditionedMachine, Method
 from ordbm.inference.distributions import Decode, RatingDistribution, level_cells
 from ordbm.inference.distributions import decode as decoded
@@ -46,7 +46,7 @@ from ordbm.runtime.arrays import Codes, Mask
 from ordbm.runtime.checks import check_count
 
 Given = Mapping[Any, Any] | None  # {item: rating} of one person, {user: {item: rating}} of several
-Pairs = tuple[Sequence[Any], Sequence[Any]]
+IdPairs = tuple[Sequence[Any], Sequence[Any]]
 
 
 class Answers:
@@ -84,7 +84,7 @@ class Answers:
                 users = list(ratings)
         return self._asked(users, ratings)
 
-    def _asked_pairs(self, users: Ids, items: Ids, ratings: Given) -> tuple[Pairs, People, Codes]:
+    def _asked_pairs(self, users: Ids, items: Ids, ratings: Given) -> tuple[IdPairs, People, Codes]:
         """(user, item) of each pair, the people, and the number of each pair's among them."""
         if items is None:
             raise SettingsError("say which items: predict(user, items), or items=[…]")
@@ -392,9 +392,19 @@ class Answers:
         """
         return nearest(self._state, "item", item, n)
 
-    def similar_users(self, user: Any, n: int = 10) -> list[Similar]:
-        """The n users nearest in hidden space, as `similar_items` has it for items."""
-        return nearest(self._state, "user", user, n)
+    def similar_users(
+        self, user: Any = None, n: int = 10, *, ratings: Mapping[Any, Any] | None = None
+    ) -> list[Similar]:
+        """The n users nearest in hidden space, as `similar_items` has it for items.
+
+        Nearest to a known user, to somebody new who gave `ratings`, or with both to a known user
+        who says more, as `recommend` takes them.
+        """
+        check_request(user, ratings)
+        if ratings is None:
+            return nearest(self._state, "user", user, n)
+        people, person = fold_ins_of(self._state, user, ratings)
+        return nearest_users(self._state, people, int(person[0]), n)
 
     # -- representations --------------------------------------------------------------------------
 

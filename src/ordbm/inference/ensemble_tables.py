@@ -16,7 +16,7 @@ from scipy.special import expit
 from ordbm.data.csr import CSR, CSRPair
 from ordbm.inference.fold_in import Evidence, Own, OwnPrior, fitted_own, side_of
 from ordbm.kernels import ensemble as kernels
-from ordbm.kernels.ensemble import ItemTables, LinkTables, PeopleTables, Rated, ScoreRoom
+from ordbm.kernels.ensemble import ItemTables, LinkTables, PeopleTables, RatingsByPerson, ScoreRoom
 from ordbm.kernels.structures import padded
 from ordbm.model.machine import Machine, Side
 from ordbm.model.neighbours import no_links
@@ -24,7 +24,8 @@ from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.runtime.arrays import Array, Codes, Mask, Numbers
 from ordbm.runtime.threads import run_on_threads, share
 
-STEEPEST = 80.0  # |W| beyond this is cut, so that e^W is a float32
+STEEPEST = 8.0  # the largest |W| of machines that are laid side by side; usual ones have two
+CUT = 80.0  # |W| of somebody new beyond this is cut, so that e^W is a float32
 WORK_TO_SHARE = 4_000_000  # hidden units times levels below which one thread is as quick as several
 SCORES_AT_ONCE = 8_000_000  # numbers
 PEOPLE_BYTES, MOST_PEOPLE = 4_000_000, 512  # whose tables are held at a time
@@ -47,10 +48,14 @@ class EnsembleTables:
 
     @staticmethod
     def serve(machines: Sequence[Machine]) -> bool:
-        """Whether such machines can be laid side by side."""
+        """Whether such machines can be laid side by side.
+
+        Where couplings are steep, 1 - p and e^W - 1 are too coarse in single precision.
+        """
         return all(
             not machine.features.is_gaussian
             and (machine.item_side is None or not machine.item_side.links.n_edges)
+            and all(_is_gentle(side.parameters.coupling) for side in filter(None, machine.sides))
             for machine in machines
         )
 
@@ -202,11 +207,11 @@ class EnsembleTables:
         return found
 
     def _evidence(
-        self, rated: Rated, on: Array, before: PeopleTables
+        self, rated: RatingsByPerson, on: Array, before: PeopleTables
     ) -> Callable[[int, int], Evidence]:
         """A function of person and machine: what is known of the person's ratings."""
         _, growth, reach, bias = self.room_for(len(on))
-        nothing = Rated(np.zeros_like(rated.start), rated.column[:0], rated.level[:0])
+        nothing = RatingsByPerson(np.zeros_like(rated.start), rated.column[:0], rated.level[:0])
         people = PeopleTables(on, growth, reach, bias, rated, nothing, growth)
         person = np.repeat(np.arange(len(on)), np.diff(rated.start))
         rest = self.level_scores(people, person, rated.column)
@@ -312,8 +317,8 @@ class EnsembleTables:
         run_on_threads(threads, part)
 
 
-def _rated(rows: CSR) -> Rated:
-    return Rated(rows.start, np.asarray(rows.column, np.int32), rows.level)
+def _rated(rows: CSR) -> RatingsByPerson:
+    return RatingsByPerson(rows.start, np.asarray(rows.column, np.int32), rows.level)
 
 
 def _own_of(machine: Machine, user: int, prior: OwnPrior) -> Own:
@@ -325,10 +330,14 @@ def _own_of(machine: Machine, user: int, prior: OwnPrior) -> Own:
     return Own(own.coupling[user, :, : side.n_hidden].astype(np.float64), bias.astype(np.float64))
 
 
+def _is_gentle(coupling: Array) -> bool:
+    return bool(max(coupling.max(initial=0), -coupling.min(initial=0)) <= STEEPEST)
+
+
 def growth_and_reach(coupling: Array) -> tuple[Array, Array]:
     """e^W - 1 of columns (C, n, d), and sum_k max_s |W[s, k]| of each, (C,)."""
     largest = np.maximum(coupling.max(axis=1, initial=0), -coupling.min(axis=1, initial=0))
-    growth = np.exp(np.clip(coupling, -STEEPEST, STEEPEST))
+    growth = np.exp(np.clip(coupling, -CUT, CUT))
     growth -= 1
     return growth, largest.sum(axis=1)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from ordbm.inference.conditioned import ConditionedMachine, Method
 from ordbm.inference.distributions import (
     LevelDistribution,
     RatingDistribution,
-    check_method,
+    check_known_method,
     mixture,
     predicted_distribution,
     reordered,
@@ -33,6 +33,8 @@ from ordbm.model.machine import Machine
 from ordbm.model.presence import ConditionedPresence, Presence
 from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.runtime.arrays import Codes
+
+_T = TypeVar("_T")
 
 
 class Origin(NamedTuple):
@@ -73,6 +75,7 @@ class FittedModel(Known):
         self.threads, self.presence = threads, presence
         self.fold_in_priors = fold_in_priors  # None until the machines are learnt
         self.origin = origin or Origin.now()
+        self._kept: dict[str, Any] = {}
 
     @cached_property
     def conditioned(self) -> tuple[ConditionedMachine, ...]:
@@ -88,6 +91,12 @@ class FittedModel(Known):
     @cached_property
     def catalogues(self) -> tuple[Catalogue, ...]:
         return tuple(map(Catalogue, self.conditioned))
+
+    def kept(self, name: str, make: Callable[[], _T]) -> _T:
+        """What `make` returned when it was first asked for by this name."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        return self._kept[name]
 
     def prepare(self) -> None:
         """Make now what the first questions would make: it is all kept."""
@@ -123,7 +132,7 @@ class FittedModel(Known):
 
         A pair is one of the `people` and an item, by their codes.
         """
-        check_method(method)
+        check_known_method(method)
         found: RatingDistribution
         if self.is_quick and method == "exact":
             found = self._quick_distribution(self.tables, people, person, items)

@@ -112,7 +112,8 @@ class Gain(Score):
         rating = facts.rating
         if not isinstance(rating, LevelDistribution):
             raise SettingsError("expected gain needs levels, and these ratings are continuous")
-        return expit(facts.log_odds.astype(np.float64)) * (rating.proba @ self._worth(rating.scale))
+        worth = (rating.proba * self._worth(rating.scale)).sum(axis=1)
+        return expit(facts.log_odds.astype(np.float64)) * worth
 
     def bound(self, log_odds: Numbers, popularity: Numbers, scale: Scale) -> Numbers:
         if not isinstance(scale, RatingScale):

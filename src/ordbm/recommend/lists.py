@@ -21,11 +21,11 @@ from ordbm.inference.catalogue import By, Catalogue
 from ordbm.inference.distributions import RatingDistribution
 from ordbm.inference.fitted import FittedModel
 from ordbm.inference.people import FoldIns, People, Users
+from ordbm.inference.top_n import top_columns, unseen_scores
 from ordbm.model.presence import ConditionedPresence
 from ordbm.recommend.criteria import Facts, Score, score_of
 from ordbm.recommend.diversity import diverse_places, hidden_directions
 from ordbm.recommend.recommendation import Ranked, Recommendation, recommendations
-from ordbm.recommend.top_n import top_columns, unseen_scores
 from ordbm.runtime.arrays import Array, Codes, Mask
 
 NUMBERS_AT_ONCE = 5_000_000  # people times items times levels of a block
@@ -186,10 +186,9 @@ def _by_mean_field(state: FittedModel, people: People, block: Codes, by: By) -> 
     if isinstance(people, Users) and (block >= 0).all():
         return np.mean([one.scores(block, by, values) for one in state.catalogues], axis=0)
     rows = []
-    stranger = FoldIns(state, np.array([-1], np.int32), [{}])
-    for person in block:
-        one_of = people if person >= 0 else stranger
-        conditioned, code = one_of.conditioned(max(int(person), 0))
+    nobody = FoldIns(state, np.array([-1]), [{}])
+    for person in block.tolist():
+        conditioned, code = people.conditioned(person) if person >= 0 else nobody.conditioned(0)
         one = np.array([code], np.int32)
         rows.append(
             np.mean([Catalogue(each).scores(one, by, values) for each in conditioned], axis=0)
