@@ -342,8 +342,7 @@ def test_users_like_somebody(model, who):
     others = everybody - middle
     length = np.linalg.norm(others, axis=1) * np.linalg.norm(place)
     cosine = dict(zip(model.users, others @ place / length, strict=True))
-    if user in cosine:
-        del cosine[user]
+    cosine.pop(user, None)
     found = model.similar_users(user, n=5, ratings=given)
     expected = sorted(cosine.values(), reverse=True)[:5]
     np.testing.assert_allclose([one.similarity for one in found], expected, atol=1e-4)
