@@ -139,7 +139,7 @@ def point_of(rng, n_bias):
     return ColumnPoint(0.5 * rng.normal(size=(4, N_HIDDEN)), 0.5 * rng.normal(size=n_bias))
 
 
-def room_of(data, point):
+def room_of(point):
     def like():
         return ColumnPoint(np.zeros_like(point.coupling), np.zeros_like(point.bias))
 
@@ -181,7 +181,7 @@ def slope(function, at, step=1e-5):
 
 def gradient(data, values, tilt):
     point = unflat(values, data.bias_root.shape[1])
-    room = room_of(data, point)
+    room = room_of(point)
     kernels.column_gradient(data, point, tilt, room)
     return flat(room.gradient), room
 
@@ -203,7 +203,7 @@ def test_the_least_loss_is_that_of_l_bfgs(n_bias, spread):
         data, _, tilt = column(seed, n_bias, spread)
         for pull in (tilt, ColumnPoint(0 * tilt.coupling, 0 * tilt.bias)):
             point = unflat(np.zeros(4 * N_HIDDEN + n_bias), n_bias)
-            steps = kernels.fit_column(data, point, pull, room_of(data, point))
+            steps = kernels.fit_column(data, point, pull, room_of(point))
             at, _ = gradient(data, flat(point), pull)
             assert steps < 30
             assert np.abs(at).max() < 1e-3
@@ -221,14 +221,14 @@ def test_newton_steps_follow_the_hessian():
     """One full step from close by leaves a gradient that is smaller by its square."""
     data, _, tilt = column(1)
     point = unflat(np.zeros(4 * N_HIDDEN + 4), 4)
-    kernels.fit_column(data, point, tilt, room_of(data, point))
+    kernels.fit_column(data, point, tilt, room_of(point))
     hessian = np.array(
         [slope(lambda at, k=k: gradient(data, at, tilt)[0][k], flat(point)) for k in range(16)]
     )
     np.testing.assert_allclose(hessian, hessian.T, atol=1e-6)
     near = unflat(flat(point) + 1e-3 * np.ones(16), 4)
     expected = flat(near) - np.linalg.solve(hessian, gradient(data, flat(near), tilt)[0])
-    kernels.fit_column(data, near, tilt, room_of(data, near))
+    kernels.fit_column(data, near, tilt, room_of(near))
     np.testing.assert_allclose(flat(near), expected, atol=1e-4)
 
 
