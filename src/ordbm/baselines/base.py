@@ -15,7 +15,6 @@ from ordbm.data.numeric_columns import finite_numbers
 from ordbm.data.ratings import Ratings, as_ratings
 from ordbm.data.scale import RatingScale, Scale
 from ordbm.errors import NotFittedError, SettingsError
-from ordbm.inference.catalogue import POTENTIAL_BYTES, USERS_IN_BLOCK
 from ordbm.inference.distributions import Decode, RatingDistribution
 from ordbm.inference.distributions import decode as decoded
 from ordbm.inference.known import Known, check_request, check_trainable
@@ -32,6 +31,9 @@ from ordbm.recommend.recommendation import Ranked, Recommendation, recommendatio
 from ordbm.runtime.arrays import Codes, Mask, Numbers
 from ordbm.runtime.checks import check_count
 from ordbm.training.loop import Callback, EpochRecord
+
+USERS_IN_BLOCK = 256  # fewer if the catalogue is so large that their scores pass these bytes:
+SCORE_BYTES = 100_000_000
 
 
 class Learnt(ABC):
@@ -208,7 +210,7 @@ class Baseline(Configured, ABC):
 
     def _ranked(self, codes: Codes, n: int) -> Iterator[Ranked]:
         known, seen, learnt = self._state
-        at_once = max(1, min(USERS_IN_BLOCK, POTENTIAL_BYTES // (8 * len(known.items))))
+        at_once = max(1, min(USERS_IN_BLOCK, SCORE_BYTES // (8 * len(known.items))))
         for first in range(0, len(codes), at_once):
             block = codes[first : first + at_once]
             rated = map(seen.by_user.columns_of, block)

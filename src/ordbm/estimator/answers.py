@@ -14,14 +14,21 @@ from ordbm.data.frames import Backend
 from ordbm.data.lookup import Ids, aligned_pairs, listed_ids, several
 from ordbm.data.scale import ContinuousScale, RatingScale, Scale
 from ordbm.errors import NotFittedError, SettingsError
-from ordbm.explain import Explanation, Similar, explanation_of, nearest
+from ordbm.explain import Explanation, Similar, explanation_of, nearest, nearest_users
 from ordbm.inference.conditioned import ConditionedMachine, Method
 from ordbm.inference.distributions import Decode, RatingDistribution, level_cells
 from ordbm.inference.distributions import decode as decoded
-from ordbm.inference.fitted import FittedModel, Origin, rows_or_prior, strangers_apart
+from ordbm.inference.factors import (
+    Members,
+    PrincipalAxes,
+    check_layout,
+    hidden_means,
+    joined,
+)
+from ordbm.inference.fitted import FittedModel, Origin, strangers_apart
 from ordbm.inference.joint import ENUMERATED, JointDistribution, ensemble_joint_levels
 from ordbm.inference.known import check_request
-from ordbm.inference.people import FoldIns, People, Users, fold_ins_of
+from ordbm.inference.people import FoldIns, People, Users, are_of_several, fold_ins_of
 from ordbm.inference.tables import level_probabilities, log_probabilities, prediction_table
 from ordbm.model.machine import Machine
 from ordbm.recommend.candidates import (
@@ -67,6 +74,15 @@ class Answers:
         if ratings is None:
             return Users(state), state.codes(several(users), state.users, state.rated_users)
         return fold_ins_of(state, users, ratings)
+
+    def _asked_users(self, users: Ids, ratings: Given) -> tuple[People, Codes | None]:
+        """The people of `users`, and which of them: None for all users, if nobody is said."""
+        if users is None:
+            if ratings is None:
+                return Users(self._state), None
+            if isinstance(ratings, Mapping) and are_of_several(ratings):
+                users = list(ratings)
+        return self._asked(users, ratings)
 
     def _asked_pairs(self, users: Ids, items: Ids, ratings: Given) -> tuple[IdPairs, People, Codes]:
         """(user, item) of each pair, the people, and the number of each pair's among them."""
@@ -376,42 +392,86 @@ class Answers:
         """
         return nearest(self._state, "item", item, n)
 
-    def similar_users(self, user: Any, n: int = 10) -> list[Similar]:
-        """The n users nearest in hidden space, as `similar_items` has it for items."""
-        return nearest(self._state, "user", user, n)
+    def similar_users(
+        self, user: Any = None, n: int = 10, *, ratings: Mapping[Any, Any] | None = None
+    ) -> list[Similar]:
+        """The n users nearest in hidden space, as `similar_items` has it for items.
+
+        Nearest to a known user, to somebody new who gave `ratings`, or with both to a known user
+        who says more, as `recommend` takes them.
+        """
+        check_request(user, ratings)
+        if ratings is None:
+            return nearest(self._state, "user", user, n)
+        people, person = fold_ins_of(self._state, user, ratings)
+        return nearest_users(self._state, people, int(person[0]), n)
 
     # -- representations --------------------------------------------------------------------------
 
-    def user_factors(self, users: Ids = None) -> NDArray[np.float32]:
+    @property
+    def users(self) -> list[Any]:
+        """The ids of all users, in the order of `user_factors()`."""
+        return list(self._state.users)
+
+    @property
+    def items(self) -> list[Any]:
+        """The ids of all items, in the order of `item_factors()`."""
+        return list(self._state.items)
+
+    def user_factors(
+        self,
+        users: Ids = None,
+        *,
+        ratings: Given = None,
+        members: Members = "joined",
+        dimensions: int | None = None,
+    ) -> NDArray[np.float32]:
         """P(h = 1 | ratings) of each user, (users, hidden units); P(h = 1) for the unknown.
 
-        The hidden units of all machines stand side by side.
+        Of all users if none are said, in the order of `users`; `ratings` as in `distribution`. The
+        hidden units of all machines stand side by side, or with `members="apart"` in tables of
+        their own, (machines, users, hidden units). `dimensions=k` gives the first k principal
+        components instead, whose axes are those of all users with ratings.
         """
-        state = self._state
-        codes = (
-            None if users is None else state.codes(several(users), state.users, state.rated_users)
-        )
-        return rows_or_prior(state.conditioned, 0, codes)
+        people, person = self._asked_users(users, ratings)
+        return self._factors(0, people.user_parts, person, members, dimensions)
 
-    def item_factors(self, items: Ids = None) -> NDArray[np.float32]:
-        """P(h = 1 | ratings) of each item, (items, hidden units)."""
-        state = self._state
-        codes = (
-            None if items is None else state.codes(several(items), state.items, state.rated_items)
-        )
-        return rows_or_prior(state.conditioned, 1, codes)
+    def item_factors(
+        self,
+        items: Ids = None,
+        *,
+        members: Members = "joined",
+        dimensions: int | None = None,
+    ) -> NDArray[np.float32]:
+        """P(h = 1 | ratings) of each item, (items, hidden units), as `user_factors` has it."""
+        codes = None if items is None else self._item_codes(several(items))
+        return self._factors(1, self._state.conditioned, codes, members, dimensions)
 
-    def free_energy(self, users: Ids = None) -> NDArray[np.float64]:
+    def _factors(
+        self,
+        side: int,
+        conditioned: Sequence[ConditionedMachine],
+        codes: Codes | None,
+        members: Members,
+        dimensions: int | None,
+    ) -> NDArray[np.float32]:
+        state = self._state
+        means = hidden_means(conditioned, side, codes)
+        check_layout(members, dimensions, means.shape[0] * means.shape[2])
+        if dimensions is None:
+            return means if members == "apart" else joined(means)
+        rated = (state.rated_users, state.rated_items)[side]
+        axes = PrincipalAxes.of(joined(hidden_means(state.conditioned, side))[rated], dimensions)
+        return ((joined(means) - axes.mean) @ axes.direction).astype(means.dtype)
+
+    def free_energy(self, users: Ids = None, *, ratings: Given = None) -> NDArray[np.float64]:
         """-log sum_h e^-E of each user's ratings on the user side, (users,): low is typical.
 
-        The mean over the machines. An unknown user has no ratings and the free energy of hidden
-        units alone.
+        The mean over the machines; `ratings` as in `distribution`. An unknown user has no ratings
+        and the free energy of hidden units alone.
         """
-        state = self._state
-        codes = (
-            None if users is None else state.codes(several(users), state.users, state.rated_users)
-        )
-        return np.mean([one.user_free_energy(codes) for one in state.conditioned], axis=0)
+        people, person = self._asked_users(users, ratings)
+        return np.mean([one.user_free_energy(person) for one in people.user_parts], axis=0)
 
     def known_users(self, users: Ids) -> Mask:
         """Whether the model has ratings by each of these users."""

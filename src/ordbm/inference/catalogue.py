@@ -21,8 +21,8 @@ from ordbm.runtime.threads import run_on_threads, share
 
 By = Literal["energy", "mean"]
 
-USERS_IN_BLOCK = 256  # fewer if the catalogue is so large that their potentials pass these bytes:
-POTENTIAL_BYTES = 100_000_000
+USERS_IN_BLOCK = 256  # users whose scores are made at a time
+MULTIPLIED = 8  # rows of every matrix product
 
 
 class Catalogue:
@@ -32,17 +32,10 @@ class Catalogue:
         self.conditioned = conditioned
         self.n_items = conditioned.ratings.by_item.n_rows
 
-    @property
-    def users_at_once(self) -> int:
-        """Users whose potentials are held at a time."""
-        machine = self.conditioned.machine
-        per_user = len(machine.level_bias) * self.n_items * machine.level_bias.itemsize
-        return max(1, min(USERS_IN_BLOCK, POTENTIAL_BYTES // max(per_user, 1)))
-
     def potentials(self, users: Codes) -> Array:
         """-E_Q of each level, user and item: (n, users, items); mean rating if Gaussian.
 
-        For each level one matrix product per side joins hidden means with parameters.
+        For each level matrix products join hidden means with parameters.
         """
         user_side, item_side = self.conditioned.machine.sides
         level_bias = self.conditioned.machine.level_bias
@@ -54,14 +47,14 @@ class Catalogue:
                 potential += own.rating_bias.T[:, None, :]
             hidden = expit(self.conditioned.user_input[users])
             for level in range(len(potential)):
-                potential[level] += hidden @ own.coupling[:, level].T
+                potential[level] += _products(hidden, own.coupling[:, level].T)
         if item_side is not None:
             own = item_side.parameters
             if own.rating_bias.size:
                 potential += own.rating_bias[users].T[:, :, None]
             coupling = own.coupling[users]
             for level in range(len(potential)):
-                potential[level] += coupling[:, level] @ self.item_hidden.T
+                potential[level] += _products(coupling[:, level], self.item_hidden.T)
         self._add_links(users, potential)
         return potential
 
@@ -115,6 +108,21 @@ class Catalogue:
 
         run_on_threads(self.conditioned.threads, work)
         return out if unit == 1.0 else out.astype(np.float64) * unit
+
+
+def _products(rows: Array, table: Array) -> Array:
+    """rows (users, d) times table (d, items), so many rows at a time.
+
+    A library of linear algebra adds up in an order that depends on the shape: now no user's
+    numbers depend on who else is asked about.
+    """
+    out = np.empty((len(rows), table.shape[1]), np.result_type(rows, table))
+    some = np.zeros((MULTIPLIED, rows.shape[1]), rows.dtype)
+    for first in range(0, len(rows), MULTIPLIED):
+        part = rows[first : first + MULTIPLIED]
+        some[: len(part)] = part
+        out[first : first + MULTIPLIED] = (some @ table)[: len(part)]
+    return out
 
 
 def _unit(values: Array) -> float:

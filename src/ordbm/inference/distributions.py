@@ -36,7 +36,8 @@ class LevelDistribution:
     proba: Numbers
 
     def mean(self) -> Numbers:
-        return self.proba @ self.scale.values
+        # Not a matrix product, whose last bits depend on how many pairs there are.
+        return (self.proba * self.scale.values).sum(axis=1)
 
     def median(self) -> Numbers:
         """The lowest level with at least half of the mass at or below it."""

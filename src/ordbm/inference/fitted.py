@@ -233,21 +233,3 @@ def strangers_apart(codes: Codes, ids: Iterable[Any]) -> Codes:
     _, number = IdMap.of([values[place] for place in unknown])
     codes[unknown] = -1 - number
     return codes
-
-
-def rows_or_prior(
-    conditioned: Iterable[ConditionedMachine], side: int, codes: Codes | None
-) -> NDArray[np.float32]:
-    """P(h = 1) of users (side 0) or items (side 1); the hidden bias alone speaks for code -1."""
-    return np.concatenate([_rows_or_prior(one, side, codes) for one in conditioned], axis=1)
-
-
-def _rows_or_prior(
-    conditioned: ConditionedMachine, number: int, codes: Codes | None
-) -> NDArray[np.float32]:
-    factors = conditioned.item_factors() if number else conditioned.user_factors()
-    side = conditioned.machine.sides[number]
-    if codes is None or side is None:
-        return factors if codes is None else np.zeros((len(codes), 0), np.float32)
-    prior = 1.0 / (1.0 + np.exp(-side.parameters.hidden_bias[: side.n_hidden]))
-    return np.where((codes >= 0)[:, None], factors[codes], prior).astype(factors.dtype)

@@ -177,7 +177,7 @@ def fold_in_machine(
     `mean` (n, hidden units) and `prior` are of what users own, if they own anything.
     """
     machine = conditioned.machine
-    found = _user_part(conditioned, row)
+    found = user_part(conditioned, row)
     trained = machine.item_side
     if trained is None or prior is None:
         return found
@@ -189,7 +189,7 @@ def fold_in_machine(
         inputs[rows.column] -= _said(own.coupling[known], rows)
         bias = own.rating_bias[known] if own.rating_bias.size else prior.typical
         owned = Own(own.coupling[known, :, : trained.n_hidden].astype(np.float64), bias)
-        before = owned, _evidence(_user_part(conditioned, rows), inputs, trained)
+        before = owned, _evidence(user_part(conditioned, rows), inputs, trained)
     side = side_of([fitted_own(prior, mean, _evidence(found, inputs, trained), before)], trained)
     joint = ConditionedMachine(
         Machine(machine.features, machine.level_bias, machine.user_side, side), found.ratings, 1
@@ -200,10 +200,10 @@ def fold_in_machine(
     return joint
 
 
-def _user_part(conditioned: ConditionedMachine, row: CSR) -> ConditionedMachine:
-    """The user side alone, conditioned on one row of ratings."""
+def user_part(conditioned: ConditionedMachine, rows: CSR) -> ConditionedMachine:
+    """The user side alone, conditioned on these ratings, a row for each person."""
     machine = conditioned.machine
-    ratings = CSRPair(*with_transpose(row, conditioned.ratings.by_item.n_rows))
+    ratings = CSRPair(*with_transpose(rows, conditioned.ratings.by_item.n_rows))
     part = Machine(machine.features, machine.level_bias, machine.user_side, None)
     return ConditionedMachine(part, ratings, 1)
 

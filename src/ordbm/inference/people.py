@@ -17,7 +17,7 @@ from ordbm.data.lookup import Ids, listed_ids, several
 from ordbm.data.standardiser import standardised
 from ordbm.errors import SettingsError
 from ordbm.inference.conditioned import ConditionedMachine
-from ordbm.inference.fold_in import OwnPrior, fold_in_machine
+from ordbm.inference.fold_in import OwnPrior, fold_in_machine, user_part
 from ordbm.kernels.ensemble import PeopleTables, RatingsByPerson
 from ordbm.model.presence import ConditionedPresence, fold_in_presence
 from ordbm.runtime.arrays import Codes
@@ -37,6 +37,10 @@ class People(Protocol):
     @property
     def presence(self) -> ConditionedPresence | None:
         """What is known of which items they rate; None if it was not learnt."""
+
+    @property
+    def user_parts(self) -> tuple[ConditionedMachine, ...]:
+        """Each machine, of whose user side these people's ratings are the rows."""
 
     def n_rated(self, person: Codes) -> Codes:
         """How many items each of these has rated."""
@@ -61,6 +65,10 @@ class Users:
     @property
     def presence(self) -> ConditionedPresence | None:
         return self._state.conditioned_presence
+
+    @property
+    def user_parts(self) -> tuple[ConditionedMachine, ...]:
+        return self._state.conditioned
 
     def n_rated(self, person: Codes) -> Codes:
         return np.where(person >= 0, self.given.sizes_of(np.maximum(person, 0)), 0)
@@ -90,6 +98,10 @@ class FoldIns:
         if self._state.conditioned_presence is None:
             return None
         return fold_in_presence(self._state.conditioned_presence, self.given, self.users)
+
+    @cached_property
+    def user_parts(self) -> tuple[ConditionedMachine, ...]:
+        return tuple(user_part(one, self._rows) for one in self._state.conditioned)
 
     @cached_property
     def _all_tables(self) -> PeopleTables:
@@ -154,7 +166,7 @@ def fold_ins_of(
             "ratings must be what somebody rated, {item: rating}, or what each of several did, "
             "{user: {item: rating}}"
         )
-    if not ratings or not all(isinstance(each, Mapping) for each in ratings.values()):
+    if not are_of_several(ratings):
         if listed_ids(users) is not None:
             raise SettingsError(
                 "ratings of one person with several users: say whose they are, "
@@ -172,6 +184,11 @@ def fold_ins_of(
     codes = state.codes(list(number), state.users, state.rated_users)
     given = [state.learnt_ratings(ratings.get(user, {})) for user in number]
     return FoldIns(state, codes, given), person
+
+
+def are_of_several(ratings: Mapping[Any, Any]) -> bool:
+    """Whether ratings are {user: {item: rating}}."""
+    return bool(ratings) and all(isinstance(each, Mapping) for each in ratings.values())
 
 
 def _stacked(rows: Sequence[CSR]) -> CSR:

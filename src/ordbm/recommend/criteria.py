@@ -112,7 +112,8 @@ class Gain(Score):
         rating = facts.rating
         if not isinstance(rating, LevelDistribution):
             raise SettingsError("expected gain needs levels, and these ratings are continuous")
-        return expit(facts.log_odds.astype(np.float64)) * (rating.proba @ self._worth(rating.scale))
+        worth = (rating.proba * self._worth(rating.scale)).sum(axis=1)
+        return expit(facts.log_odds.astype(np.float64)) * worth
 
     def bound(self, log_odds: Numbers, popularity: Numbers, scale: Scale) -> Numbers:
         if not isinstance(scale, RatingScale):
@@ -159,7 +160,7 @@ class Energy(Score):
 
     def bound(self, log_odds: Numbers, popularity: Numbers, scale: Scale) -> Numbers:
         if isinstance(scale, RatingScale):  # no entropy of levels is below zero
-            return log_odds
+            return log_odds.astype(np.float64)
         return super().bound(log_odds, popularity, scale)
 
 
@@ -181,10 +182,10 @@ class Mixture(Score):
     def bound(self, log_odds: Numbers, popularity: Numbers, scale: Scale) -> Numbers:
         if any(weight < 0 for _, weight in self.parts):
             return super().bound(log_odds, popularity, scale)
-        return _sum(
+        return np.zeros_like(log_odds, np.float64) + _sum(
             (score.bound(log_odds, popularity, scale), weight)
             for score, weight in self.parts
-            if weight
+            if weight  # a bound may be infinite
         )
 
     def of(self, facts: Facts) -> Numbers:

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.inference.fitted import FittedModel, rows_or_prior
+from ordbm.inference.factors import hidden_means, joined
+from ordbm.inference.fitted import FittedModel
 
 
 def hidden_directions(state: FittedModel, items: NDArray[Any]) -> NDArray[Any]:
     """Hidden representations of items, centred, of length one: (items, hidden units)."""
     user_side, item_side = state.machines[0].sides
     if item_side is not None and item_side.n_hidden:
-        factors = rows_or_prior(state.conditioned, 1, None)
+        factors = joined(hidden_means(state.conditioned, 1))
     else:  # items have no hidden units of their own: their couplings to those of users
         assert user_side is not None
         factors = user_side.parameters.coupling.reshape(len(state.items), -1)
