@@ -25,8 +25,8 @@ from ordbm.model.rules import SizeRules
 
 LEVELS, FEW = 100, 10
 HOW = (
-    "one machine, one thread, processor time of an epoch; accuracy on a held-out tenth of simulated "
-    "ratings on a hundred levels."
+    "one machine, one thread, processor time of an epoch; accuracy on a held-out tenth of "
+    "simulated ratings on a hundred levels."
 )
 KINDS = {
     "10 levels": (FEW, SizeRules()),

@@ -66,7 +66,7 @@ def test_couplings_start_as_wide_on_many_levels_as_on_five(n_levels, n_groups):
 
     assert 0.5 < widest(n_levels, n_groups) / widest(5, None) < 2
     plain = PseudoLikelihood()
-    assert plain.for_scale(20) is plain is plain.for_scale(255, ordinal=False)
+    assert plain.for_scale(10) is plain is plain.for_scale(255, ordinal=False)
 
 
 def test_the_largest_number_of_levels_is_said():
