@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import presets
 from accuracy_report import page
 from data import CACHE, HERE
 from models import BUDGET_DATA, BUDGETS, MODELS, OURS, is_for_budget, settings_of
@@ -32,6 +33,7 @@ from provenance import commit, cpu_model
 from scoring import scores
 from splits import DATA_SETS, Stored, split
 
+sys.path.insert(0, str(HERE / "peers"))  # of the reader of splits
 RESULTS = HERE / "results"
 PREDICTIONS = CACHE / "predictions"
 FILES = HERE.parent.parent / "shared" / "data"
@@ -178,7 +180,7 @@ def is_current(row: Row) -> bool:
     )
 
 
-def store(rows: Sequence[Row], path: Path) -> None:
+def store(rows: Sequence[Row], path: Path, files: Path) -> None:
     """Write the rows, in the order of data sets and models, and the page of those that are current.
 
     A row that is out of date stays until its run is done again: it may have taken hours.
@@ -196,7 +198,8 @@ def store(rows: Sequence[Row], path: Path) -> None:
     partial = path.with_suffix(f".{os.getpid()}.tmp")
     partial.write_text(text)
     partial.replace(path)
-    path.with_suffix(".md").write_text(page([row for row in rows if is_current(row)]))
+    current = [row for row in rows if is_current(row)]
+    path.with_suffix(".md").write_text(page(current, presets.table(current, files)))
 
 
 def told(seconds: float | None) -> str:
@@ -280,9 +283,9 @@ def main() -> None:
             continue
         # Read again: another run may have finished meanwhile.
         rows = [one for one in stored_rows(arguments.results) if not run.is_of(one)] + [row]
-        store(rows, arguments.results)
+        store(rows, arguments.results, arguments.files)
     if not arguments.plan:
-        store(stored_rows(arguments.results), arguments.results)
+        store(stored_rows(arguments.results), arguments.results, arguments.files)
         print(f"{told(time.perf_counter() - started)}; {failed} failed; {arguments.results}")
     sys.exit(1 if failed else 0)
 

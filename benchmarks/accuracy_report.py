@@ -142,8 +142,8 @@ def versions_line(rows: Sequence[Row]) -> str:
     return ", ".join(f"{name} {' / '.join(sorted(versions))}" for name, versions in found.items())
 
 
-def page(rows: Sequence[Row]) -> str:
-    """The whole page in Markdown."""
+def page(rows: Sequence[Row], presets: str) -> str:
+    """The whole page in Markdown; `presets` is the table of these."""
     if not rows:
         return "# Accuracy\n\nNo runs yet: start `benchmarks/accuracy`.\n"
     found = summaries(rows)
@@ -174,6 +174,15 @@ The best peer by each measure, over all models and settings: chosen by the test 
 peers' favour. Below zero: ordbm is ahead.
 
 {code_note(rows)}{ahead_table(found)}
+
+## Presets of ordbm
+
+`OrdinalBM(preset="fast")`, `OrdinalBM()` and `OrdinalBM(preset="best")`, on the splits that all
+three have run on. Work is what `estimate` expects of a fit, beside the default's; cpu is processor
+time beside the default's where both were taken in one run, and a dash elsewhere. Presets were
+chosen on validation ratings (`benchmarks/trials --trials fast,best`); peers as above.
+
+{presets}
 
 ## All models
 

@@ -109,9 +109,8 @@ def row_of(run: Run, provenance: Row) -> Row:
     ratings, marked = training(run.stored.train)
     known, validation = ratings.select(~marked), ratings.select(marked)
     train = ordbm.Ratings(known.user, known.item, known.rating, scale=known.values)
-    settings = {**run.trial.arguments, "seed": run.seed}
-    warm_up(known, **{**settings, "epochs": 1})
-    model = ordbm.OrdinalBM(**settings)
+    warm_up(known, **{**run.trial.settings, "epochs": 1})
+    model = ordbm.OrdinalBM(**run.trial.arguments, seed=run.seed)
     with stopwatch() as fitting:
         model.fit(train)
     if model.interrupted:

@@ -38,6 +38,9 @@ def each_learner(name: str, values: Iterable[Any]) -> list[Settings]:
 
 
 ONE, EIGHT = {"members": 1}, {"members": 8}
+RATINGS_ALONE = {"presence": False}  # which items get rated has no part in predicted ratings
+QUICK = {"hidden": (25, 60), "item_links": 0, "epochs": 10, "members": 2}
+QUICK_STEPS = {"decay": 0.88, "column_ratings": 15.0}
 
 GROUPS: dict[str, Group] = {
     "members": Group(
@@ -112,6 +115,25 @@ GROUPS: dict[str, Group] = {
         "What do levels have in common?", each("features", ("categorical", "ordinal", "gaussian"))
     ),
     "sides": Group("Who has hidden units?", each("sides", ("user", "item", "joint"))),
+    "fast": Group(
+        "What costs least for its accuracy? Towards the preset of that name.",
+        [
+            {**QUICK, "learner": {**QUICK_STEPS, "co_occurrence": 0}},
+            {**QUICK, "learner": QUICK_STEPS},
+            {**QUICK, "members": 4, "learner": QUICK_STEPS},
+            {**QUICK, "hidden": (25, 100), "epochs": 14, "learner": {"decay": 0.91}},
+        ],
+        RATINGS_ALONE,
+    ),
+    "best": Group(
+        "What is more accurate at any cost? Towards the preset of that name.",
+        [
+            {"members": 16},
+            {"members": 16, "learner": {"rate": 0.35, "decay": 0.95}, "epochs": 30},
+            {"members": 16, "learner": {"spread": 0.03}},
+        ],
+        RATINGS_ALONE,
+    ),
 }
 
 

@@ -33,7 +33,7 @@ def predictions(model, users, items):
             told[method].append(model.predict_proba(*pairs, method=method))
     told["factors"] = model.user_factors(), model.item_factors(), model.free_energy()
     for by in ("energy", "mean"):
-        told[by] = [model.recommend(user, by=by) for user in users], model.recommend_all(by=by)
+        told[by] = [model.recommend(user, by=by) for user in users], model.recommend_lists(by=by)
     return exactly(told)
 
 

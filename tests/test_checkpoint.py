@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import ordbm
-from ordbm import ContrastiveDivergence, OrdinalBM, PseudoLikelihood, Ratings, estimator
+from ordbm import ContrastiveDivergence, OrdinalBM, PseudoLikelihood, Ratings
 from ordbm.errors import CheckpointError, ModelFileError, SettingsError
+from ordbm.estimator import ordinal_bm
 from ordbm.model.rules import EmbeddingRules
 from ordbm.persistence import checkpoint as checkpoints
 from ordbm.persistence.container import write_container
@@ -355,7 +356,7 @@ def test_what_was_prepared_is_not_prepared_again(tmp_path, parts, monkeypatch):
         raise AssertionError("prepared again")
 
     for name in ("links_of", "learn_presence", "priors_of"):
-        monkeypatch.setattr(estimator, name, refuse)
+        monkeypatch.setattr(ordinal_bm, name, refuse)
     with pytest.raises(CheckpointError, match="seed 0 then, 1 now"):  # before any of it
         another.fit(*parts, checkpoint=tmp_path, resume=True)
     model = OrdinalBM(**told).fit(*parts, checkpoint=tmp_path, resume=True)

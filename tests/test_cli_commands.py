@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shlex
 import warnings
 from pathlib import Path
@@ -71,8 +72,9 @@ def test_fit_says_what_was_read(tmp_path):
     done = run("fit", tmp_path / "r.csv", "-o", tmp_path / "m", *columns, "--scale", "1,2,5")
     assert done.exit_code == 0, done.stderr
     assert done.stdout == ""
-    read, written = done.stderr.splitlines()
+    read, expected, written = done.stderr.splitlines()
     assert "2 ratings by 2 users of 2 items, 3 levels: 1, 2, 5, 1 duplicate merged" in read
+    assert re.fullmatch(r"expected: about \d+ s and 0\.2 GB of memory", expected)
     assert "20 epochs" in written
     assert run("fit", "ratings.csv", "-o", tmp_path / "m", *SMALL, "-q").stderr == ""
 
@@ -344,7 +346,7 @@ def test_strangers_of_all_folds_are_counted(tmp_path):
     path.write_text("\n".join(["user,item,rating", *lines]))
     told = answer("evaluate", path, *SMALL, "--folds", "3", "--validation", "0")
     words = " ".join(told.split())
-    assert "Without training ratings: the users of 7 and the items of 4 test ratings" in words
+    assert "(7 ratings), 4 of" in words
     found = json_answer("evaluate", path, *SMALL, "--folds", "3", "--validation", "0")
     each = [fold["unknown"] for fold in found["models"][0]["evaluations"]]
     assert max(fold["users"] for fold in each) < 7

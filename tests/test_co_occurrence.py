@@ -5,6 +5,7 @@ import pytest
 
 import ordbm
 import referee
+from newcomers import machines_for
 from ordbm.data.standardiser import machine_ratings
 from ordbm.model.rules import EmbeddingRules
 from ordbm.priors.co_occurrence import co_occurrence_embedding, fold_in_embedding
@@ -213,7 +214,7 @@ def test_newcomers_are_expected_to_be_like_those_who_rated_the_same():
     for user in (3, 50):
         part = slice(rows.start[user], rows.start[user + 1])
         given = {state.items.ids[item]: 3 for item in rows.column[part]}
-        (someone,) = state.fold_in(given)
+        (someone,) = machines_for(state, given)
         own = someone.machine.item_side.parameters.coupling[0]
         expected = expected_couplings(coupling, co_occurrence)[user]
         np.testing.assert_allclose(own, expected, atol=2e-4)

@@ -337,6 +337,7 @@ def test_every_older_format_has_a_migration(kind):
 
 
 def test_older_formats_are_migrated_in_order(tmp_path, monkeypatch):
+    monkeypatch.setitem(container.FORMAT, "model", 1)
     write_container(tmp_path / "old", "model", {"a": 1}, {"x": np.arange(3)})
     monkeypatch.setitem(container.FORMAT, "model", 3)
     steps = {

@@ -86,7 +86,7 @@ def test_lists_of_ratings_beyond_single_precision(size):
     model = fitted(values)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        lists = model.recommend_all(n=2, by="mean")
+        lists = model.recommend_lists(n=2, by="mean")
     scores = np.array([score for one in lists.values() for _, score in one])
     assert (scores > size).all()
     assert (scores < 3 * size).all()

@@ -9,6 +9,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import ordbm
+from newcomers import machines_for
 from ordbm import OrdinalBM, PseudoLikelihood, Ratings
 from ordbm.data.scale import ContinuousScale, RatingScale
 from ordbm.data.standardiser import machine_ratings
@@ -130,7 +131,7 @@ def test_lists_are_by_the_mean_of_what_the_machines_say(model, by, ratings):
 
 @pytest.mark.parametrize("by", ["energy", "mean"])
 def test_all_users_lists_are_those_of_each(model, by):
-    everyone = model.recommend_all(n=5, by=by)
+    everyone = model.recommend_lists(n=5, by=by)
     for user in (0, 7, 12):
         one_by_one = [(line.item, line.score) for line in model.recommend(user, n=5, by=by)]
         assert [item for item, _ in everyone[user]] == [item for item, _ in one_by_one]
@@ -448,7 +449,7 @@ def test_learning_and_newcomers_hold_couplings_that_tight(sides):
         state, asked = models[0]._fitted, []
         for learner in (sparse, same, loose):
             state.fold_in_priors = FoldInPriors.of(state.machines, state.ratings, learner.priors, 1)
-            asked += state.fold_in(GIVEN)
+            asked += machines_for(state, GIVEN)
         own = [one.machine.item_side.parameters.coupling.tolist() for one in asked]
         assert own[0] == own[1]
         assert own[0] != own[2]

@@ -11,7 +11,7 @@ import ordbm
 import referee
 from ordbm import OrdinalBM, Ratings, RatingScale
 from ordbm.datasets import filter_items
-from ordbm.errors import NotFittedError, RatingsError, SettingsError
+from ordbm.errors import NotFittedError, RatingsError, SettingsError, UnknownIdsWarning
 from ordbm.metrics.prediction import validation_scores
 from ordbm.model.learners import ContrastiveDivergence, PseudoLikelihood
 from ordbm.model.neighbours import correlation_links
@@ -53,7 +53,7 @@ def gaussian():
 
 def some_pairs():
     """Known and unknown users and items in every mix."""
-    users = [0, 1, "nobody", "nobody", 7, None]
+    users = [0, 1, "nobody", "nobody", 7, 10**6]
     items = [3, "nothing", 3, "nothing", 2.0, 5]
     return users, items
 
@@ -155,6 +155,25 @@ def test_links_are_found_as_the_settings_say(ratings):
     assert bits(links()) == bits(expected(100.0, 5))
     different = [expected(7.5, 4), expected(100.0, 4), expected(7.5, 5), expected(100.0, 5)]
     assert len({tuple(bits(one)) for one in different}) == 4
+
+
+@pytest.mark.parametrize("preset", ["fast", "default", "best"])
+def test_a_preset_gives_way_to_what_is_told(preset, ratings):
+    told = {"hidden": 3, "epochs": 1, "members": 1, "item_links": 2}
+    model = OrdinalBM(preset=preset, **told).fit(ratings)
+    assert len(model.machines) == 1
+    assert model.settings.hidden == 3
+    assert len(model.recommend(ratings.users[0], n=2)) == 2  # lists work with each
+    again = OrdinalBM(**model.get_params())
+    assert again.settings == model.settings
+
+
+def test_presets_are_ordered_by_their_cost():
+    fast, default, best = (OrdinalBM(preset=name) for name in ("fast", "default", "best"))
+    for n_ratings in (30_000, 1_000_000, 10_000_000):
+        members = [one.settings.resolved(n_ratings).members for one in (fast, default, best)]
+        assert members == sorted(members)
+    assert fast.settings.epochs < default.settings.epochs == best.settings.epochs
 
 
 def test_paper_preset(ratings):
@@ -418,19 +437,19 @@ def test_ids_without_ratings_are_unknown(ratings):
     assert table["known_item"].tolist() == [True, False]
     np.testing.assert_array_equal(
         model.predict_proba([someone, 0, someone], [0, something, something]),
-        model.predict_proba(["x", 0, "x"], [0, "y", "y"]),
+        model.predict_proba([-1, 0, -1], [0, -1, -1]),
     )
-    np.testing.assert_array_equal(model.user_factors([someone]), model.user_factors(["x"]))
-    np.testing.assert_array_equal(model.item_factors([something]), model.item_factors(["y"]))
-    assert model.recommend(someone, 5) == model.recommend("x", 5)
-    assert someone not in model.recommend_all(n=3)
-    everything = [line.item for line in model.recommend("x", 1000)]
+    np.testing.assert_array_equal(model.user_factors([someone]), model.user_factors([-1]))
+    np.testing.assert_array_equal(model.item_factors([something]), model.item_factors([-1]))
+    assert model.recommend(someone, 5) == model.recommend(-1, 5)
+    assert someone not in model.recommend_lists(n=3)
+    everything = [line.item for line in model.recommend(-1, 1000)]
     assert something not in everything
     assert len(everything) == N_ITEMS - 1
     assert something not in {
-        item for line in model.recommend_all(n=99).values() for item, _ in line
+        item for line in model.recommend_lists(n=99).values() for item, _ in line
     }
-    assert [line.item for line in model.recommend("x", 9, candidates=[something, 0])] == [0]
+    assert [line.item for line in model.recommend(-1, 9, candidates=[something, 0])] == [0]
 
 
 # Learning
@@ -532,9 +551,9 @@ def test_nothing_to_learn_from(ratings):
         OrdinalBM(**TINY).fit(nothing)
     with pytest.raises(RatingsError, match="no validation ratings"):
         OrdinalBM(**TINY).fit(everything, validation=nothing)
-    with pytest.raises(RatingsError, match=r"fit needs ordbm\.Ratings, not DataFrame: make them"):
+    with pytest.raises(RatingsError, match="cannot tell which column is the user"):
         OrdinalBM().fit(pd.DataFrame())
-    with pytest.raises(RatingsError, match=r"validation needs ordbm\.Ratings, not list"):
+    with pytest.raises(RatingsError, match="no ratings"):
         OrdinalBM(**TINY).fit(everything, validation=[])
 
 
@@ -556,7 +575,7 @@ def test_a_handful_of_ratings(n):
             "features='nominal' is not known: use one of categorical, ordinal",
         ),
         ({"sides": "both"}, "sides='both' is not known: use one of user, item, joint"),
-        ({"preset": "best"}, "preset='best' is not known: use one of default, paper"),
+        ({"preset": "good"}, "preset='good' is not known: use one of fast, default, best, paper"),
         ({"learner": "sgd"}, "learner='sgd' is not known: use one of pl, cd, structured"),
         ({"dtype": "float16"}, "dtype='float16' is not known: use one of float32, float64"),
         ({"hidden": -1}, "hidden=-1: must be a whole number, 0 or more"),
@@ -596,7 +615,7 @@ def test_numbers_of_numpy_are_numbers(ratings):
         lambda model: model.distribution(1, 2),
         lambda model: model.recommend(1),
         lambda model: model.recommend(ratings={}),
-        lambda model: model.recommend_all(),
+        lambda model: model.recommend_lists(),
         lambda model: model.user_factors(),
         lambda model: model.item_factors(),
         lambda model: model.machines[0],
@@ -635,13 +654,14 @@ def test_joint_prediction_of_continuous_ratings(gaussian):
 
 
 def test_joint_prediction_of_strangers(model):
-    two = model.predict_joint(["a", "b"], 3)
-    np.testing.assert_allclose(two.mean()[0], two.mean()[1])
-    same = model.predict_joint("a", [3, 4])
-    apart = model.predict_joint(["a", "b"], [3, 4])
+    two = model.predict_joint(-1, 3), model.predict_joint(-2, 3)
+    np.testing.assert_allclose(two[0].mean(), two[1].mean())
+    same = model.predict_joint(-1, [3, 4])
+    with pytest.warns(UnknownIdsWarning, match="none of these 2 users"):
+        apart = model.predict_joint([-1, -2], [3, 4])
     assert abs(same.covariance()[0, 1]) > 10 * abs(apart.covariance()[0, 1])
     with pytest.raises(SettingsError, match="asked for more than once"):
-        model.predict_joint(["a", "a"], [3, 3])
+        model.predict_joint([-1, -1], [3, 3])
     assert model.predict_joint([], []).mean().shape == (0,)
 
 
@@ -674,19 +694,19 @@ def test_recommend_everything(ratings, model):
 @pytest.mark.parametrize("kind", ["ordinal", "gaussian", "continuous"])
 def test_recommend_all_agrees_with_one_by_one(ratings, gaussian, kind, by):
     model = gaussian if kind == "continuous" else OrdinalBM(kind, **TINY).fit(ratings)
-    lists = model.recommend_all(n=5, by=by)
+    lists = model.recommend_lists(n=5, by=by)
     assert set(lists) == set(ratings.users)
-    some = model.recommend_all([3, 0], n=5, by=by)
+    some = model.recommend_lists([3, 0], n=5, by=by)
     assert list(some) == [3, 0]
     assert [item for item, _ in some[3]] == [item for item, _ in lists[3]]
-    assert list(model.recommend_all(3, by=by)) == [3]
+    assert list(model.recommend_lists(3, by=by)) == [3]
     for user, lines in lists.items():
         one = model.recommend(user, 5, by=by)
         assert [line.item for line in one] == [item for item, _ in lines]
         expected = [score for _, score in lines]
         # Single precision, from blocks of other sizes; a score may be near zero.
         np.testing.assert_allclose([line.score for line in one], expected, rtol=1e-4, atol=1e-6)
-    assert model.recommend_all([], by=by) == {}
+    assert model.recommend_lists([], by=by) == {}
 
 
 def test_recommend_by_mean_is_in_order_of_predicted_ratings(model):
@@ -751,18 +771,18 @@ def test_what_recommend_cannot_do(model):
         model.recommend([0, 1])
     with pytest.raises(SettingsError, match="by='stars' is not known: use energy, liked, "):
         model.recommend(0, by="stars")
-    for ask in (model.recommend, lambda _, n: model.recommend_all(n=n)):
+    for ask in (model.recommend, lambda _, n: model.recommend_lists(n=n)):
         with pytest.raises(SettingsError, match="n=-1: must be a whole number"):
             ask(0, n=-1)
     with pytest.raises(RatingsError, match=r"user 'x' has no ratings.*recommend\(ratings=…\)"):
-        model.recommend_all([0, "x"])
+        model.recommend_lists([0, "x"])
 
 
 def test_somebody_who_has_rated_everything():
     ratings = Ratings(["a", "a", "b"], ["x", "y", "x"], [1, 2, 3])
     model = OrdinalBM(**TINY).fit(ratings)
     assert model.recommend("a") == []
-    assert model.recommend_all()["a"] == []
+    assert model.recommend_lists()["a"] == []
 
 
 # Representations

@@ -8,12 +8,13 @@ from scipy.stats import pearsonr
 
 import ordbm
 import referee
+from newcomers import machines_for, row_of
 from ordbm.datasets import filter_items
 from ordbm.errors import LeftOutWarning, RatingsError
 from ordbm.inference.conditioned import ConditionedMachine, softmax
-from ordbm.inference.fold_in import fold_in_machine
+from ordbm.inference.fold_in import OwnPrior, fold_in_machine
 from ordbm.model.learners import Priors
-from ordbm.priors.fold_in_priors import CouplingPrior, FoldInPriors
+from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.priors.resolved import feature_unit
 from ordbm.priors.response_styles import BiasPrior
 
@@ -34,14 +35,16 @@ def fold_in(case, given, *, prior=None, mean=None, precision=COUPLING_PRECISION)
     items = np.array(list(given), np.int32)[::-1]  # in any order
     rating = np.array(list(given.values()))[::-1]
     gaussian = case.machine.features.is_gaussian
-    unit = feature_unit(case.machine.features.of_group, Priors())
+    own, side = None, case.machine.item_side
+    if side is not None:
+        unit = feature_unit(case.machine.features.of_group, Priors())
+        own = OwnPrior.of(case.machine, precision, unit, prior or bias_prior(case.machine))
+        mean = np.zeros((len(case.machine.level_bias), side.n_hidden)) if mean is None else mean
     return fold_in_machine(
         ConditionedMachine(case.machine, case.ratings, 1),
-        items,
-        np.zeros(len(items), np.uint8) if gaussian else rating.astype(np.uint8),
-        rating.astype(np.float32) if gaussian else np.zeros(0, np.float32),
-        CouplingPrior(np.zeros((1, 1)) if mean is None else mean, precision, unit),
-        prior or bias_prior(case.machine),
+        row_of(items, value=rating) if gaussian else row_of(items, level=rating),
+        mean,
+        own,
     )
 
 
@@ -227,8 +230,8 @@ def test_more_stars_for_an_item_lift_its_neighbours(model):
 @pytest.mark.parametrize("by", ["energy", "mean"])
 def test_nothing_given_or_an_unknown_user_is_the_prior(model, by):
     listed = model.recommend(ratings={}, n=20, by=by)
-    assert listed == model.recommend("nobody", n=20, by=by)
-    expected = model.predict("nobody", [line.item for line in listed])
+    assert listed == model.recommend(-1, n=20, by=by)
+    expected = model.predict(-1, [line.item for line in listed])
     np.testing.assert_allclose([line.mean for line in listed], expected, rtol=1e-5)
 
 
@@ -287,7 +290,7 @@ def test_couplings_are_smoothed_as_they_were_in_learning():
     found = []
     for priors in (plain, scaled, plain._replace(unit=2.0)):
         model._fitted.fold_in_priors = priors
-        (one,) = model._fitted.fold_in({0: 5, 3: 1, 7: 4})
+        (one,) = machines_for(model._fitted, {0: 5, 3: 1, 7: 4})
         found.append(one.machine.item_side.parameters.coupling)
     np.testing.assert_allclose(found[0], found[1], atol=2e-4)
     assert np.abs(found[0] - found[2]).max() > 1e-3

@@ -7,13 +7,13 @@ import pytest
 
 import ordbm
 import referee
+from newcomers import row_of
 from ordbm.errors import SettingsError
 from ordbm.inference import joint
 from ordbm.inference.conditioned import ConditionedMachine, softmax
-from ordbm.inference.fold_in import fold_in_machine
+from ordbm.inference.fold_in import OwnPrior, fold_in_machine
 from ordbm.inference.joint import JointDistribution, joint_levels
 from ordbm.inference.joint_question import AskedRow, Question
-from ordbm.priors.fold_in_priors import CouplingPrior
 from ordbm.priors.response_styles import BiasPrior
 
 # Of a user, of an item, mixed; some of these pairs are in the ratings, some are not.
@@ -278,11 +278,13 @@ def test_links_too_strong_for_a_normal_distribution(limit):
 
 def test_a_newcomers_ratings_jointly():
     case = referee.case("ordinal", "joint", "items")
+    prior = BiasPrior(case.machine.features.smoothing, 1.0)
     someone = fold_in_machine(
-        ConditionedMachine(case.machine, case.ratings, 1), np.array([1, 2]),
-        np.array([2, 0], np.uint8), np.zeros(0), CouplingPrior(np.zeros((1, 1)), 1.0, 1.0),
-        BiasPrior(case.machine.features.smoothing, 1.0),
-    )  # fmt: skip
+        ConditionedMachine(case.machine, case.ratings, 1),
+        row_of([1, 2], level=[2, 0]),
+        np.zeros((len(case.machine.level_bias), case.machine.item_side.n_hidden)),
+        OwnPrior.of(case.machine, 1.0, 1.0, prior),
+    )
     users, items = np.zeros(3, np.int32), np.array([0, 1, 3], np.int32)
     for pair in range(3):
         single = joint_levels(someone, users[[pair]], items[[pair]])[1]

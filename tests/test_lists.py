@@ -99,7 +99,7 @@ def test_how_many_items_are_looked_at_closely(monkeypatch):
     monkeypatch.setattr(
         lists, "_mean_field", lambda *asked: shortlists.append(asked[2].shape) or inner(*asked)
     )
-    assert all(len(found) == 7 for found in model.recommend_all([3, 4], n=7, by="liked").values())
+    assert all(len(found) == 7 for found in model.recommend_lists([3, 4], n=7, by="liked").values())
     assert shortlists == [(2, 70)]
 
 
@@ -111,7 +111,7 @@ def test_all_items_but_those_rated_and_those_without_ratings(model, ratings, by)
     for user in (0, 5):
         listed = ids(model.recommend(user, n=EVERYTHING, by=by))
         assert sorted(listed) == sorted(set(range(N_ITEMS)) - rated_by(ratings, user))
-        all_of = [item for item, _ in model.recommend_all([user], n=EVERYTHING, by=by)[user]]
+        all_of = [item for item, _ in model.recommend_lists([user], n=EVERYTHING, by=by)[user]]
         assert sorted(all_of) == sorted(listed)
     listed = ids(model.recommend(ratings=GIVEN, n=EVERYTHING, by=by))
     assert sorted(listed) == sorted(set(range(N_ITEMS)) - set(GIVEN))
@@ -126,7 +126,7 @@ def test_best_first_and_no_more_than_asked_for(model, by):
     assert len(set(scores)) > 1
     for n in (0, 1, 3):
         assert ids(model.recommend(4, n=n, by=by)) == ids(whole)[:n]
-        assert len(model.recommend_all([4], n=n, by=by)[4]) == n
+        assert len(model.recommend_lists([4], n=n, by=by)[4]) == n
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_scores_are_those_of_the_pairs(model, score):
     np.testing.assert_allclose(
         [line.rated for line in listed], model.rated_proba(6, ids(listed)), rtol=1e-6
     )
-    items, scores = zip(*model.recommend_all([6], n=EVERYTHING, by=score)[6], strict=True)
+    items, scores = zip(*model.recommend_lists([6], n=EVERYTHING, by=score)[6], strict=True)
     method = "exact" if isinstance(score, MeanRating) else "mean_field"
     expected = score.of(facts(model, 6, items, method))
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)  # a fast exp
@@ -231,7 +231,7 @@ def test_scores_are_those_of_the_pairs(model, score):
 def test_one_and_all_agree_on_what_gets_rated(model, monkeypatch):
     for at_once in (presences.LOG_ODDS_BYTES, 4 * (N_ITEMS + 1) * 7):  # seven users at a time
         monkeypatch.setattr(presences, "LOG_ODDS_BYTES", at_once)
-        lists = model.recommend_all(n=5, by="rated")
+        lists = model.recommend_lists(n=5, by="rated")
         assert list(lists) == list(model._state.users)
         for user, listed in lists.items():
             one = model.recommend(user, n=5, by="rated")
@@ -239,26 +239,26 @@ def test_one_and_all_agree_on_what_gets_rated(model, monkeypatch):
 
 
 def test_blocks_of_users_change_no_list(model, monkeypatch):
-    whole = {by: model.recommend_all(n=4, by=by) for by in ("liked", Energy())}
+    whole = {by: model.recommend_lists(n=4, by=by) for by in ("liked", Energy())}
     assert list(whole["liked"]) == list(model._state.users)
     monkeypatch.setattr(presences, "LOG_ODDS_BYTES", 4 * (N_ITEMS + 1) * 7)
     for by, expected in whole.items():
-        assert exactly(model.recommend_all(n=4, by=by)) == exactly(expected)
+        assert exactly(model.recommend_lists(n=4, by=by)) == exactly(expected)
     some = [9, 2, 31]
-    found = model.recommend_all(some, n=4)
+    found = model.recommend_lists(some, n=4)
     assert exactly(found) == exactly({user: whole["liked"][user] for user in some})
 
 
 def test_the_default_is_what_will_be_liked(model):
     assert exactly(model.recommend(4)) == exactly(model.recommend(4, by="liked"))
-    assert exactly(model.recommend_all(n=3)) == exactly(model.recommend_all(n=3, by=AtLeast()))
+    assert exactly(model.recommend_lists(n=3)) == exactly(model.recommend_lists(n=3, by=AtLeast()))
 
 
 def test_a_longer_tail_lists_less_popular_items(model):
     popularity = np.diff(model._state.ratings.by_item.start)
 
     def average(strength):
-        lists = model.recommend_all(n=5, by=LongTail(Rated(), strength)).values()
+        lists = model.recommend_lists(n=5, by=LongTail(Rated(), strength)).values()
         return np.mean([popularity[item_codes(model, [i])] for rows in lists for i, _ in rows])
 
     assert average(0.0) > average(1.0) + 1 > average(3.0) + 2
@@ -268,7 +268,7 @@ def test_more_of_the_same_taste(model, ratings):
     """Users rate the items of one of two tastes far more often, and the lists know it."""
     same = [
         item % 2 == user % 2
-        for user, listed in model.recommend_all(n=3, by="rated").items()
+        for user, listed in model.recommend_lists(n=3, by="rated").items()
         for item, _ in listed
     ]
     left = [
@@ -446,7 +446,7 @@ def everything_listed(model):
     told = {}
     for by in ALL_SCORES:
         told[repr(by)] = [
-            model.recommend_all(n=5, by=by),
+            model.recommend_lists(n=5, by=by),
             model.recommend(4, n=5, by=by, diversity=0.4),
             model.recommend(ratings=GIVEN, n=5, by=by, exclude=[1]),
             model.recommend("nobody", n=5, by=by),

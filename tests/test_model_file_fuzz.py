@@ -12,16 +12,18 @@ from fuzzing.model_damage import ARRAY_DAMAGE, DAMAGE, check_sound, header_damag
 from ordbm.errors import ModelFileError
 from ordbm.persistence.container import read_container, write_container
 from ordbm.runtime import atomic_files as whole_files
+from plain_files import save_plain
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Paths of a few model files."""
+    """Paths of a few model files, with nothing packed, and then as they usually are."""
     folder = tmp_path_factory.mktemp("fuzz")
     paths = []
-    for number, model in enumerate(models()):
-        paths.append(folder / f"{number}.ordbm")
-        model.save(paths[-1])
+    for save in (save_plain, ordbm.OrdinalBM.save):
+        for model in models():
+            paths.append(folder / f"{len(paths)}.ordbm")
+            save(model, paths[-1])
     return paths
 
 

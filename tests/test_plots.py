@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -105,14 +107,28 @@ def test_reliability_of_an_evaluation_or_of_curves(tmp_path):
     found = Evaluation("m", {}, {}, {}, [], curves, 550, 10)
     for source in (found, curves):
         ax = drawn(plots.plot_reliability(source), tmp_path)
-        labels = [text.get_text() for text in ax.get_legend().get_texts()]
-        assert labels == ["≥ 3", "≥ 4", "≥ 5"]
-        np.testing.assert_allclose(
-            ax.lines[1].get_data(), [curves[0].predicted, curves[0].observed]
-        )
+        assert texts(ax) == ["≥ 3", "≥ 4", "≥ 5"]
+        zeros, lines = ax.lines[::2], ax.lines[1::2]
+        for one, zero, line in zip(curves, zeros, lines, strict=True):
+            excess = one.observed - one.predicted
+            np.testing.assert_allclose(line.get_xdata(), one.predicted)
+            np.testing.assert_allclose(line.get_ydata(), zero.get_ydata()[0] + excess)
     assert len(plots.plot_reliability(curves[0]).lines) == 2
     with pytest.raises(RatingsError, match="no reliability"):
         plots.plot_reliability([])
+
+
+@pytest.mark.parametrize("n", [2, 4, 9])
+def test_reliability_curves_can_be_told_apart(n):
+    """Colours and dots of their own, and no line reaches another, however far off they are."""
+    observed = (0.6, 0.5, 0.2)
+    curves = [replace(curve(str(number)), observed=np.array(observed)) for number in range(n)]
+    ax = plots.plot_reliability(curves)
+    lines = ax.lines[1::2]
+    assert len({line.get_color() for line in lines}) == n
+    assert len({str(dots.get_paths()[0].vertices.tolist()) for dots in ax.collections}) == n
+    for below, above in pairwise(lines):
+        assert below.get_ydata().max() < above.get_ydata().min()
 
 
 def test_bins_that_say_little_are_left_out_unless_all_do():

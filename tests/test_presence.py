@@ -18,6 +18,7 @@ from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
 import referee
+from newcomers import row_of
 from ordbm import OrdinalBM, Ratings
 from ordbm.data.csr import CSR, starts
 from ordbm.data.ids import IdMap
@@ -38,6 +39,12 @@ from ordbm.training.presence_learning import PresenceLoss, SampledBlock, learn_p
 from ordbm.training.recalibration import cell_counts, recalibration_map
 
 RULES = PresenceRules()
+
+
+def somebody(conditioned, items):
+    """Presence of somebody new who rated these items."""
+    return fold_in_presence(conditioned, row_of(list(items)), np.array([-1]))
+
 
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}  # single precision, and a fast exp
 TINY = {
@@ -214,8 +221,8 @@ def test_log_odds_rise_along_the_curve(case, threads):
     np.testing.assert_array_equal(conditioned.potential(everybody(case)), plain)
     stranger = np.array([-1], np.int32)
     np.testing.assert_array_equal(conditioned.log_odds(stranger), [presence.item_bias])
-    assert fold_in_presence(conditioned, np.arange(3)).user_bias == pytest.approx(
-        fold_in_presence(evidence_of(case._replace(presence=presence)), np.arange(3)).user_bias
+    assert somebody(conditioned, range(3)).user_bias == pytest.approx(
+        somebody(evidence_of(case._replace(presence=presence)), range(3)).user_bias
     )
 
 
@@ -284,7 +291,7 @@ def test_newcomers_are_told_what_is_so(known):
     def error(presence):
         conditioned = ConditionedPresence(presence, rows_of(rated[:1500]), 1)
         odds = [
-            fold_in_presence(conditioned, np.flatnonzero(one)).log_odds(np.zeros(1, np.int32))[0]
+            somebody(conditioned, np.flatnonzero(one)).log_odds(np.zeros(1, np.int32))[0]
             for one in rated[1500:]
         ]
         proba = expit(np.array(odds, float)).ravel()
@@ -311,9 +318,8 @@ def test_the_curve_is_of_people_not_seen_before(known):
     conditioned = ConditionedPresence(learnt(others, rules, precision=2.0), rows_of(others), 1)
     counts = np.zeros((2, rules.cells * (len(KNOTS) - 1) + 1))
     for user in unseen:
-        potential = fold_in_presence(conditioned, np.flatnonzero(rated[user])).potential(
-            np.zeros(1, np.int32)
-        )[0]
+        alone = somebody(conditioned, np.flatnonzero(rated[user]))
+        potential = alone.potential(np.zeros(1, np.int32))[0]
         counts += cell_counts(potential, rated[user], rules.cells)
     np.testing.assert_array_equal(found.recalibration, recalibration_map(counts, rules))
     assert np.abs(found.recalibration).max() > 0.1
@@ -858,7 +864,7 @@ def test_same_ratings_same_log_odds_up_to_the_bias(case):
     known = evidence_of(case)
     for user, row in enumerate(case.rated):
         items = np.random.default_rng(user).permutation(np.flatnonzero(row))  # in any order
-        found = fold_in_presence(known, items.astype(np.int32))
+        found = somebody(known, items)
         mine = found.log_odds(np.zeros(1, np.int32))[0] - found.user_bias[0]
         own = known.log_odds(np.array([user]))[0] - case.presence.user_bias[user]
         np.testing.assert_allclose(mine, own, **CLOSE)
@@ -872,7 +878,7 @@ def test_same_ratings_same_log_odds_up_to_the_bias(case):
 
 def test_somebody_new_is_expected_to_rate_as_many_as_they_did(case):
     for user, row in enumerate(case.rated):
-        found = fold_in_presence(evidence_of(case), np.flatnonzero(row))
+        found = somebody(evidence_of(case), np.flatnonzero(row))
         bias = found.user_bias[0]
         odds = found.log_odds(np.zeros(1, np.int32))[0].astype(float)
         count, expected, before = row.sum(), expit(odds).sum(), expit(odds - bias).sum()
@@ -886,7 +892,7 @@ def test_somebody_new_is_expected_to_rate_as_many_as_they_did(case):
 
 
 def test_somebody_new_without_ratings_is_a_stranger(case):
-    found = fold_in_presence(evidence_of(case), np.zeros(0, np.int32))
+    found = somebody(evidence_of(case), [])
     np.testing.assert_array_equal(found.log_odds(np.zeros(1, np.int32))[0], case.presence.item_bias)
     assert found.reasons(0, 3, 5) == []
 

@@ -1,5 +1,6 @@
 """The report: one page that holds everything, escaped, and appears whole or not at all."""
 
+import datetime as dt
 import re
 from collections import Counter
 from html.parser import HTMLParser
@@ -170,8 +171,21 @@ def test_pictures_have_ids_of_their_own(tmp_path):
 
 
 def test_the_same_evaluations_give_the_same_page(tmp_path):
-    first = write_report(evaluation(), tmp_path / "a.html").read_bytes()
-    assert write_report(evaluation(), tmp_path / "b.html").read_bytes() == first
+    day = dt.date(2024, 2, 29)
+    first = write_report(evaluation(), tmp_path / "a.html", date=day).read_bytes()
+    assert write_report(evaluation(), tmp_path / "b.html", date=day).read_bytes() == first
+
+
+def test_a_page_has_a_title_of_its_own_and_a_date(tmp_path):
+    models = [evaluation("OrdinalBM(hidden=3)"), evaluation("bias"), evaluation("item-knn")]
+    page = written(models, tmp_path, date=dt.date(2024, 2, 29))
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<title>Evaluation of OrdinalBM beside bias, item-knn</title>" in text
+    assert "2024-02-29" in page.text
+    written(evaluation("bias"), tmp_path)
+    today = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<title>Evaluation of bias</title>" in today
+    assert re.search(r"<dt>date</dt><dd>\d{4}-\d\d-\d\d</dd>", today)
 
 
 def test_all_text_is_escaped(tmp_path):
@@ -245,6 +259,6 @@ def test_a_failure_leaves_the_old_page(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OrdbmError, match="No space left"):
-        write_report(evaluation(), path)
+        write_report(evaluation(), path, overwrite=True)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

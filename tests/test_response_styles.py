@@ -163,9 +163,6 @@ def test_newcomers_are_met_with_the_habits_that_were_seen():
     for learn_response_styles in (False, True):
         learner = ordbm.PseudoLikelihood(learn_response_styles=learn_response_styles)
         model = ordbm.OrdinalBM(learner=learner, hidden=2, members=1, presence=False).fit(ratings)
-        state = model._fitted
-        person = state.fold_in(given)
-        items = np.arange(4, 50, dtype=np.int32)
-        proba = state.ensemble_distribution(person, np.zeros_like(items), items).proba
+        proba = model.predict_proba(items=np.arange(4, 50), ratings=given)
         halves.append(proba[:, ::2].sum(axis=1).mean())
     assert halves[1] < halves[0] / 1.5 < 0.25

@@ -63,7 +63,7 @@ def lists_of(model: ordbm.OrdinalBM, by: Any) -> Rank:
 
     def rank(seen: RatingsPart, n: int) -> np.ndarray:
         lists = np.full((seen.n_users, n), -1, np.int32)
-        for user, listed in model.recommend_all(n=n, by=by).items():
+        for user, listed in model.recommend_lists(n=n, by=by).items():
             lists[user, : len(listed)] = [item for item, _ in listed]
         return lists
 

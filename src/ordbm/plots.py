@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from matplotlib.text import Annotation
     from matplotlib.transforms import Bbox
 
-# Okabe and Ito's colours, told apart by everybody; a scale's thresholds go from light to dark.
+# Okabe and Ito's colours, told apart by everybody.
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8A8A8A"
 _PALE = "#D5D5D5"
-_LIGHT, _DARK = (0.60, 0.80, 0.92), (0.0, 0.17, 0.36)
+# A scale's thresholds, from low to high: colours from cold to warm, each with dots of its own.
+_HUES = ("#332288", BLUE, "#56B4E9", "#44AA99", "#117733", "#B8A100", "#E69F00", ORANGE, "#AA3377")
+_DOTS = "osD^vPX*h"
 
 _FEWEST_IN_BIN = 30  # ratings: the share of fewer says little
 _MOST_POINTS = 2_000  # of hidden space, the best known
@@ -115,31 +117,43 @@ def plot_learning(history: Sequence[EpochRecord], *, ax: Axes | None = None) -> 
 def plot_reliability(
     source: Evaluation | Sequence[Reliability] | Reliability, *, ax: Axes | None = None
 ) -> Axes:
-    """How often P(rating ≥ threshold) came true, a line per threshold; the diagonal is perfect.
+    """How often P(rating ≥ threshold) came true, less that probability; a line per threshold.
 
-    Bins of fewer than 30 ratings are left out where there are larger ones.
+    Zero, the dashed line of each, is perfect. Curves of several thresholds are drawn one above the
+    other, as all good ones would lie on one line. Bins of fewer than 30 ratings are left out where
+    there are larger ones.
     """
     if isinstance(source, Evaluation):
         source = source.reliability
     curves = [source] if isinstance(source, Reliability) else list(source)
     if not curves:
         raise RatingsError("nothing to draw: there are no reliability curves")
-    ax = _axes(ax, (5.2, 4.4))
-    ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+    ax = _axes(ax, (5.2, max(3.2, 1.2 + 0.42 * len(curves))))
     most = max(int(curve.count.max()) for curve in curves)
-    for curve, colour in zip(curves, _shades(len(curves)), strict=True):
-        drawn = curve.count >= min(_FEWEST_IN_BIN, int(curve.count.max()))
-        line = curve.predicted[drawn], curve.observed[drawn]
-        ax.plot(*line, color=colour, linewidth=1.4, label=f"≥ {curve.label}")
-        ax.scatter(*line, s=4 + 40 * curve.count[drawn] / most, color=colour, zorder=3)
-    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    drawn = [curve.count >= min(_FEWEST_IN_BIN, int(curve.count.max())) for curve in curves]
+    excess = [
+        (curve.observed - curve.predicted)[chosen]
+        for curve, chosen in zip(curves, drawn, strict=True)
+    ]
+    # Twice the largest excess, as one curve may bend up and the next one down.
+    largest = max(float(np.abs(one).max()) for one in excess)
+    apart = max(0.04, 0.02 * np.ceil(100 * largest))
+    for place, curve in enumerate(curves):
+        hue = round(place * (len(_HUES) - 1) / max(len(curves) - 1, 1))
+        colour, zero = _HUES[hue], place * apart
+        line = curve.predicted[drawn[place]], zero + excess[place]
+        ax.axhline(zero, color=GREY, linewidth=0.8, linestyle=(0, (4, 3)))
+        ax.plot(*line, color=colour, linewidth=1.4)
+        size = 6 + 40 * curve.count[drawn[place]] / most
+        ax.scatter(*line, s=size, color=colour, marker=_DOTS[hue], zorder=3)
+        ax.annotate(
+            f"≥ {curve.label}", (1.0, zero), xycoords=("axes fraction", "data"), xytext=(6, 0),
+            textcoords="offset points", va="center", color=colour, parse_math=False,
+        )  # fmt: skip
+    ax.set(xlim=(-0.02, 1.02), ylim=(-apart, len(curves) * apart))
+    ax.set_yticks([place * apart for place in range(len(curves))], ["0"] * len(curves))
     ax.set_xlabel("predicted probability")
-    ax.set_ylabel("observed share")
-    legend = ax.legend(
-        title="rating", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8
-    )
-    for text in legend.get_texts():
-        text.set_parse_math(False)
+    ax.set_ylabel(f"observed − predicted (lines {apart:.2f} apart)")
     return ax
 
 
@@ -199,11 +213,6 @@ def _draw_density(found: NormalDistribution, ax: Axes) -> float:
 
 def _name_line(ax: Axes, x: float, y: float, name: str, colour: str) -> None:
     ax.annotate(name, (x, y), xytext=(6, 0), textcoords="offset points", va="center", color=colour)
-
-
-def _shades(n: int) -> list[tuple[float, ...]]:
-    mix = np.linspace(0, 1, n)[:, None] if n > 1 else np.ones((1, 1))
-    return [tuple(row) for row in ((1 - mix) * _LIGHT + mix * _DARK).tolist()]
 
 
 def _principal_plane(space: NDArray[np.float64]) -> tuple[NDArray[np.float64], list[float]]:

@@ -17,6 +17,7 @@ from ordbm.data.standardiser import Standardiser
 from ordbm.errors import SettingsError
 from ordbm.inference.distributions import RatingDistribution
 from ordbm.inference.fitted import FittedModel
+from ordbm.inference.people import Users
 from ordbm.model.features import Features
 from ordbm.model.features import features as feature_tables
 from ordbm.model.machine import Machine, Side, new_side
@@ -47,7 +48,8 @@ class Simulated(NamedTuple):
             known.users, known.items, known.scale, standardiser, [self.machine],
             CSRPair(known.by_user, known.by_item), thread_count(None),
         )  # fmt: skip
-        return fitted.distribution(known.users.codes(users), known.items.codes(items), "exact")
+        codes = known.users.codes(users), known.items.codes(items)
+        return fitted.distribution(Users(fitted), *codes)
 
 
 def simulate(

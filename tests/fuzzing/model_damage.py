@@ -193,7 +193,7 @@ def check_sound(model):
     assert np.isfinite(model.user_factors()).all()
     assert np.isfinite(model.item_factors()).all()
     for by in ("energy", "mean"):
-        listed = model.recommend_all(by=by)
+        listed = model.recommend_lists(by=by)
         assert np.isfinite([score for lines in listed.values() for _, score in lines]).all()
     assert all(np.isfinite(line.score) for line in model.recommend(ratings={}))
     model.recommend(users[0], candidates="similar_users")

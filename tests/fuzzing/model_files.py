@@ -4,6 +4,7 @@ import copy
 import random
 import tempfile
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from fuzzing.kinds import READ, Input, Kind
 from fuzzing.model_damage import ARRAY_DAMAGE, DAMAGE, check_sound, header_damaged, models
 from ordbm.persistence.container import read_container, write_container
 from ordbm.runtime import atomic_files
+from plain_files import save_plain
 
 
 def without_waiting_for_disks() -> None:
@@ -25,9 +27,9 @@ def sound():
     """Name, bytes, header, arrays and answer of each small model."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        for model in models():
+        for model, save in product(models(), (ordbm.OrdinalBM.save, save_plain)):
             path = Path(folder, "model.ordbm")
-            model.save(path)
+            save(model, path)
             content = path.read_bytes()
             found.append((content, *read_container(path, "model"), asked(ordbm.load(path))))
     return found

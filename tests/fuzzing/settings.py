@@ -120,7 +120,7 @@ def judge_fit(given: Input, _) -> str:
             slack = 1e-4 * (abs(low) + abs(high))
             assert (mean >= low - slack).all(), mean
             assert (mean <= high + slack).all(), mean
-        lists = model.recommend_all(n=3, by="mean")
+        lists = model.recommend_lists(n=3, by="mean")
         scores = np.array([score for lines in lists.values() for _, score in lines])
         assert np.isfinite(scores).all(), scores
         if not model.scale.is_continuous:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, Self
 
@@ -12,22 +12,23 @@ import numpy as np
 from ordbm.data.frames import Backend
 from ordbm.data.lookup import Ids, aligned_pairs
 from ordbm.data.numeric_columns import finite_numbers
-from ordbm.data.ratings import Ratings
+from ordbm.data.ratings import Ratings, as_ratings
 from ordbm.data.scale import RatingScale, Scale
-from ordbm.errors import NotFittedError
+from ordbm.errors import NotFittedError, SettingsError
 from ordbm.inference.catalogue import POTENTIAL_BYTES, USERS_IN_BLOCK
 from ordbm.inference.distributions import Decode, RatingDistribution
 from ordbm.inference.distributions import decode as decoded
 from ordbm.inference.known import Known, check_request, check_trainable
 from ordbm.inference.tables import level_probabilities, log_probabilities, prediction_table
+from ordbm.inference.top_n import top_lists, unseen_scores
 from ordbm.model.configurable import Configured
 from ordbm.recommend.candidates import (
     UserCandidates,
     allowed_items,
     items_of_similar_users,
 )
-from ordbm.recommend.recommendation import Recommendation, recommendations
-from ordbm.recommend.top_n import top_lists, unseen_scores
+from ordbm.recommend.list_frame import list_dict, list_frame
+from ordbm.recommend.recommendation import Ranked, Recommendation, recommendations
 from ordbm.runtime.arrays import Codes, Mask, Numbers
 from ordbm.runtime.checks import check_count
 from ordbm.training.loop import Callback, EpochRecord
@@ -83,11 +84,14 @@ class Baseline(Configured, ABC):
 
     def fit(
         self,
-        ratings: Ratings,
-        validation: Ratings | None = None,
+        ratings: Any,
+        validation: Any = None,
         callbacks: Callback | Iterable[Callback] = (),
     ) -> Self:
-        """Learn from ratings."""
+        """Learn from ratings, given as `OrdinalBM.fit` takes them."""
+        ratings = as_ratings(ratings)
+        if validation is not None:
+            validation = as_ratings(validation, scale=ratings.scale)
         check_trainable(ratings)
         rated_users, rated_items = (
             np.diff(rows.start) > 0 for rows in (ratings.by_user, ratings.by_item)
@@ -149,7 +153,10 @@ class Baseline(Configured, ABC):
         that came first. `candidates`: all items (None or "all"), the items that the 50 most similar
         users rated ("similar_users"), or item ids. An unknown user is somebody new without ratings.
         """
-        check_request(user, n, ratings)
+        check_request(user, ratings)
+        check_count("n", n)
+        if user is not None and ratings is not None:
+            raise SettingsError("say either who it is for, user=…, or what they rated, ratings={…}")
         known, seen, learnt = self._state
         code = known.user_code(user) if ratings is None else -1
         about = (
@@ -172,25 +179,44 @@ class Baseline(Configured, ABC):
         return recommendations(known.items, listed, found, rating.mean(), rating.confidence())
 
     def recommend_all(
+        self,
+        users: Sequence[Any] | None = None,
+        n: int = 10,
+        *,
+        backend: Backend | None = None,
+    ) -> Any:
+        """The lists of `recommend` for all known users or those given, as a frame.
+
+        Its columns are user, rank, item, score, mean and confidence. Works in blocks of users:
+        there is never a users × items table.
+        """
+        return list_frame(self._state.known.items, *self._everybody(users, n), backend)
+
+    def recommend_lists(
         self, users: Sequence[Any] | None = None, n: int = 10
     ) -> dict[Any, list[tuple[Any, float]]]:
-        """{user: [(item, score), …]}, best first, for all known users or those given.
+        """{user: [(item, score), …]}: what `recommend_all` has, without a frame library."""
+        return list_dict(self._state.known.items, *self._everybody(users, n))
 
-        Works in blocks of users: there is never a users × items table.
-        """
+    def _everybody(
+        self, users: Sequence[Any] | None, n: int
+    ) -> tuple[Sequence[Any], Iterator[Ranked]]:
         check_count("n", n)
-        known, seen, learnt = self._state
+        known = self._state.known
         codes = known.user_codes(users)
-        lists: dict[Any, list[tuple[Any, float]]] = {}
+        return [known.users[code] for code in codes.tolist()], self._ranked(codes, n)
+
+    def _ranked(self, codes: Codes, n: int) -> Iterator[Ranked]:
+        known, seen, learnt = self._state
         at_once = max(1, min(USERS_IN_BLOCK, POTENTIAL_BYTES // (8 * len(known.items))))
         for first in range(0, len(codes), at_once):
             block = codes[first : first + at_once]
             rated = map(seen.by_user.columns_of, block)
             score = unseen_scores(learnt.scores(block), known.rated_items, rated)
             for user, (listed, found) in zip(block.tolist(), top_lists(score, n), strict=True):
-                items = (known.items[item] for item in listed.tolist())
-                lists[known.users[user]] = list(zip(items, found.tolist(), strict=True))
-        return lists
+                pairs = np.full(len(listed), user, np.int32), listed.astype(np.int32)
+                rating = learnt.distribution(*pairs)
+                yield Ranked(user, listed, found, rating.mean(), rating.confidence(), None)
 
     # -- what is known ----------------------------------------------------------------------------
 

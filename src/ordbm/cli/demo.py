@@ -15,7 +15,7 @@ from ordbm.cli.options import Json, Quiet, ReadingOptions
 from ordbm.cli.output import (
     count_in_words,
     distribution_bars,
-    learning_bar,
+    fit_bar,
     print_json,
     stderr,
     stdout,
@@ -59,7 +59,7 @@ def demo(quiet: Quiet = False, as_json: Json = False) -> None:
     say = stderr(quiet).print
     say(f"{facts_in_words(read)}; {len(test):,} held out to test on", markup=False)
     model = ordbm.OrdinalBM(members=_MEMBERS)
-    with learning_bar(quiet, "learning") as show:
+    with fit_bar(quiet, "learning") as show:
         ours = train_and_test(
             model, train, test, validation=0.1, callbacks=[show], name=OURS, bootstrap=0
         )

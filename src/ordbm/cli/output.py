@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from rich import box, progress
 from rich.console import Console
@@ -19,20 +19,10 @@ from rich.text import Text
 
 import ordbm
 from ordbm.runtime import atomic_files as files
-from ordbm.runtime.compiling import COMPILING
+from ordbm.runtime.bars import BAR_WIDTH, bar
 from ordbm.runtime.printable import printable
 
-if TYPE_CHECKING:
-    from ordbm.runtime.progress import Progress
-    from ordbm.training.loop import EpochRecord
-
 WIDTH_IN_FILES = 160  # a table in a pipe or file has no terminal to fit into
-BAR_WIDTH = 30
-BEFORE_EPOCHS = {
-    "compiling": COMPILING,
-    "links": "finding links",
-    "presence": "learning which items get rated",
-}
 
 
 class LiteralConsole(Console):
@@ -147,92 +137,49 @@ def json_ready(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-class LearningBar:
-    """A callback for `fit` that shows links, presence, epochs and the time left."""
-
-    def __init__(self, bar: progress.Progress, task: progress.TaskID) -> None:
-        self._bar, self._task = bar, task
-        self._left = ""
-        self._loss = ""
-
-    def __call__(self, record: EpochRecord) -> None:
-        loss = record.validation.get("log_loss")
-        self._loss = f", validation log-loss {loss:.4f}" if loss is not None else ""
-        self._left = f"{_clock(record.seconds_left)} left" if record.seconds_left else ""
-        self._show(record.epoch, record.epochs, record.epoch)
-
-    def on_progress(self, done: Progress) -> None:
-        if done.phase == "learning":
-            self._show(done.epoch, done.epochs, done.epoch - 1 + done.share)
-        else:
-            state = BEFORE_EPOCHS[done.phase]
-            self._bar.update(self._task, completed=done.share, total=1, state=state, left="")
-
-    def _show(self, epoch: int, epochs: int, completed: float) -> None:
-        state = f"epoch {epoch} of {epochs}{self._loss}"
-        self._bar.update(
-            self._task, completed=completed, total=epochs, state=state, left=self._left
-        )
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02d}" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d}"
-
-
-@contextmanager
-def learning_bar(quiet: bool, what: str = "learning") -> Iterator[LearningBar]:
+def fit_bar(quiet: bool, what: str = "learning") -> Any:
     """A callback for `fit` that shows epochs and the time left, on a terminal."""
-    with _bar(
-        quiet,
-        progress.TextColumn("{task.fields[state]}"),
-        progress.TextColumn("{task.fields[left]}", style="cyan"),
-    ) as bar:
-        yield LearningBar(bar, bar.add_task(what, total=None, state="preparing", left=""))
+    from ordbm.training.learning_bar import learning_bar  # noqa: PLC0415 -- help must be quick
+
+    return learning_bar(stderr(quiet), what=what, quiet=quiet)
 
 
 @contextmanager
 def step_bar(quiet: bool, what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
     """A function to be told how many steps are done, shown with the time left on a terminal."""
-    with _bar(
-        quiet,
+    with bar(
+        stderr(quiet),
         progress.MofNCompleteColumn(),
         progress.TextColumn(unit),
         progress.TimeRemainingColumn(compact=True),
-    ) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done: bar.update(task, completed=done)
+        quiet=quiet,
+    ) as shown:
+        task = shown.add_task(what, total=total)
+        yield lambda done: shown.update(task, completed=done)
 
 
 @contextmanager
 def byte_bar(quiet: bool, what: str) -> Iterator[Callable[[int, int | None], None]]:
     """A function to be told the bytes so far and in all, shown with speed and time left."""
-    with _bar(
-        quiet,
+    with bar(
+        stderr(quiet),
         progress.DownloadColumn(),
         progress.TransferSpeedColumn(),
         progress.TimeRemainingColumn(compact=True),
-    ) as bar:
-        task = bar.add_task(printable(what), total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _bar(quiet: bool, *columns: progress.ProgressColumn) -> progress.Progress:
-    return progress.Progress(
-        progress.TextColumn("{task.description}", markup=False),
-        progress.BarColumn(BAR_WIDTH),
-        *columns,
-        console=stderr(quiet),
-        transient=True,
-        disable=quiet or not sys.stderr.isatty(),
-    )
+        quiet=quiet,
+    ) as shown:
+        task = shown.add_task(printable(what), total=None)
+        yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
 @contextmanager
-def output_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to that takes the place of `path` at the end, or goes without trace."""
+def output_file(path: Path, ours: files.Ours | None = None) -> Iterator[BinaryIO]:
+    """A file to write to that takes the place of `path` at the end, or goes without trace.
+
+    Unless None, `ours` are the files that may be replaced.
+    """
     try:
-        with files.atomic_file(path) as file:
+        with files.atomic_file(path, ours) as file:
             yield file
     except OSError as problem:
         raise ordbm.errors.SettingsError(

@@ -19,7 +19,8 @@ from typer import Option
 import ordbm
 from ordbm.cli.app import app
 from ordbm.cli.options import Json, Quiet
-from ordbm.cli.output import BAR_WIDTH, _clock, print_json, stderr, stdout, table
+from ordbm.cli.output import print_json, stderr, stdout, table
+from ordbm.runtime.bars import bar, clock
 
 if TYPE_CHECKING:
     from ordbm.experiments import Run, Session
@@ -144,7 +145,7 @@ def _show_plan(session: Session, as_json: bool) -> None:
     out = stdout()
     out.print(table(list(lines[0]), [list(line.values()) for line in lines]))
     done = len(lines) - len(missing)
-    out.print(f"{len(lines)} runs, {done} done; about {_clock(left)} to go, if nothing else runs")
+    out.print(f"{len(lines)} runs, {done} done; about {clock(left)} to go, if nothing else runs")
 
 
 def _work(session: Session, quiet: bool, as_json: bool) -> None:
@@ -227,7 +228,7 @@ class _Bar:
         expected = sum(self._costs[: self._n])
         pace = (time.perf_counter() - self._started) / expected if expected else 1.0
         rest = sum(self._costs[self._n :]) * pace
-        return f"{_clock(rest)} left" if rest else "none left"
+        return f"{clock(rest)} left" if rest else "none left"
 
     def _show(self, state: str, share: float) -> None:
         own = share * self._costs[self._n] if self._n < len(self._costs) else 0.0
@@ -237,13 +238,10 @@ class _Bar:
 
 @contextmanager
 def _shown(session: Session, missing: list[Run], quiet: bool) -> Iterator[_Bar]:
-    with progress.Progress(
-        progress.TextColumn("{task.description}"),
-        progress.BarColumn(BAR_WIDTH),
+    with bar(
+        stderr(quiet),
         progress.TextColumn("{task.fields[left]}", style="cyan"),
         progress.TextColumn("{task.fields[state]}"),
-        console=stderr(quiet),
-        transient=True,
-        disable=quiet or not sys.stderr.isatty(),
-    ) as bar:
-        yield _Bar(session, missing, bar)
+        quiet=quiet,
+    ) as shown:
+        yield _Bar(session, missing, shown)

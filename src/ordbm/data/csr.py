@@ -42,9 +42,26 @@ class CSR(NamedTuple):
 
     def positions_of(self, rows: Codes) -> NDArray[np.int64]:
         """The positions of the ratings of these rows, one row after the other."""
-        begin, size = self.start[rows], np.diff(self.start)[rows]
+        begin, size = self.start[rows], self.sizes_of(rows)
         end = np.cumsum(size)
         return np.arange(end[-1] if len(end) else 0) + np.repeat(begin - end + size, size)
+
+    def sizes_of(self, rows: Codes) -> NDArray[np.int64]:
+        """How many ratings each of these rows has."""
+        return self.start[np.asarray(rows, np.int64) + 1] - self.start[rows]
+
+    def rows_of(self, chosen: Codes) -> CSR:
+        """The ratings of these rows, one after the other, without transpose; -1 has none."""
+        known = chosen >= 0
+        size = np.where(known, self.sizes_of(np.where(known, chosen, 0)), 0)
+        place = self.positions_of(chosen[known])
+        return CSR(
+            np.concatenate([[0], np.cumsum(size)]).astype(np.int64),
+            self.column[place],
+            self.level[place],
+            self.value[place] if self.value.size else self.value,
+            np.zeros(0, np.int32),
+        )
 
 
 def transpose(rows: CSR, n_columns: int) -> CSR:

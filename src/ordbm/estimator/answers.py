@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from ordbm.data.frames import Backend
 from ordbm.data.lookup import Ids, aligned_pairs, listed_ids, several
-from ordbm.data.scale import RatingScale, Scale
+from ordbm.data.scale import ContinuousScale, RatingScale, Scale
 from ordbm.errors import NotFittedError, SettingsError
 from ordbm.explain import Explanation, Similar, explanation_of, nearest
 from ordbm.inference.conditioned import ConditionedMachine, Method
@@ -21,6 +21,7 @@ from ordbm.inference.distributions import decode as decoded
 from ordbm.inference.fitted import FittedModel, Origin, rows_or_prior, strangers_apart
 from ordbm.inference.joint import ENUMERATED, JointDistribution, ensemble_joint_levels
 from ordbm.inference.known import check_request
+from ordbm.inference.people import FoldIns, People, Users, fold_ins_of
 from ordbm.inference.tables import level_probabilities, log_probabilities, prediction_table
 from ordbm.model.machine import Machine
 from ordbm.recommend.candidates import (
@@ -31,10 +32,14 @@ from ordbm.recommend.candidates import (
     linked_items,
 )
 from ordbm.recommend.criteria import Score
-from ordbm.recommend.lists import Person, all_lists, person_list
-from ordbm.recommend.recommendation import Recommendation
-from ordbm.runtime.arrays import Mask
+from ordbm.recommend.list_frame import list_dict, list_frame
+from ordbm.recommend.lists import lines_of, ranked_lists
+from ordbm.recommend.recommendation import Ranked, Recommendation
+from ordbm.runtime.arrays import Codes, Mask
 from ordbm.runtime.checks import check_count
+
+Given = Mapping[Any, Any] | None  # {item: rating} of one person, {user: {item: rating}} of several
+IdPairs = tuple[Sequence[Any], Sequence[Any]]
 
 
 class Answers:
@@ -48,46 +53,96 @@ class Answers:
             raise NotFittedError("this model has not been fitted: call fit(ratings) first")
         return self._fitted
 
+    def _item_codes(self, items: Sequence[Any]) -> Codes:
+        return self._state.codes(items, self._state.items, self._state.rated_items)
+
+    # -- who is asked about -----------------------------------------------------------------------
+
+    def _asked(self, users: Ids, ratings: Given) -> tuple[People, Codes]:
+        """The people of `users`, and the number of each among them.
+
+        `ratings` are {item: rating} of one person, or {user: {item: rating}} of several.
+        """
+        state = self._state
+        if ratings is None:
+            return Users(state), state.codes(several(users), state.users, state.rated_users)
+        return fold_ins_of(state, users, ratings)
+
+    def _asked_pairs(self, users: Ids, items: Ids, ratings: Given) -> tuple[IdPairs, People, Codes]:
+        """(user, item) of each pair, the people, and the number of each pair's among them."""
+        if items is None:
+            raise SettingsError("say which items: predict(user, items), or items=[…]")
+        if users is None and ratings is None:
+            raise SettingsError("say either who it is for, user=…, or what they rated, ratings={…}")
+        pairs = aligned_pairs(users, items)
+        if ratings is None:
+            state = self._state
+            return pairs, Users(state), state.codes(pairs[0], state.users, state.rated_users)
+        people, person = self._asked(users if listed_ids(users) is None else pairs[0], ratings)
+        if len(person) == 1:
+            person = np.zeros(len(pairs[1]), np.int32)
+        return pairs, people, person
+
     # -- predicting -------------------------------------------------------------------------------
 
-    def distribution(self, users: Ids, items: Ids, method: Method = "exact") -> RatingDistribution:
+    def distribution(
+        self, users: Ids = None, items: Ids = None, method: Method = "exact",
+        *, ratings: Given = None,
+    ) -> RatingDistribution:  # fmt: skip
         """The predicted distribution of each pair's rating, as an object with mean, median, mode…
 
-        A pair's own rating never enters its prediction. Unknown users and items get what is known
-        of the other, or of all ratings.
+        Users are known ones, or the question is of somebody new who gave `ratings` {item: rating};
+        `users` with `ratings` is a known user who says more, or otherwise, than before; and
+        {user: {item: rating}} are the ratings of several such people, known or new. A pair's own
+        rating never enters its prediction. Unknown users and items get what is known of the other,
+        or of all ratings.
         """
-        return self._state.distribution(*self._state.pair_codes(users, items), method)
+        pairs, people, person = self._asked_pairs(users, items, ratings)
+        return self._state.distribution(people, person, self._item_codes(pairs[1]), method)
 
     def predict_proba(
-        self, users: Ids, items: Ids, method: Method = "exact"
-    ) -> NDArray[np.float64]:
+        self, users: Ids = None, items: Ids = None, method: Method = "exact",
+        *, ratings: Given = None,
+    ) -> NDArray[np.float64]:  # fmt: skip
         """P(level) of each pair, (pairs, levels); rows sum to one."""
-        return level_probabilities(self.distribution(users, items, method))
+        return level_probabilities(self.distribution(users, items, method, ratings=ratings))
 
     def predict(
-        self, users: Ids, items: Ids, decode: Decode = "mean", method: Method = "exact"
-    ) -> NDArray[np.float64]:
+        self, users: Ids = None, items: Ids = None, decode: Decode = "mean",
+        method: Method = "exact", *, ratings: Given = None,
+    ) -> NDArray[np.float64]:  # fmt: skip
         """The mean, median or mode of each pair's predicted distribution."""
-        return decoded(self.distribution(users, items, method), decode)
+        return decoded(self.distribution(users, items, method, ratings=ratings), decode)
 
     def predict_table(
         self,
-        users: Ids,
-        items: Ids,
+        users: Ids = None,
+        items: Ids = None,
         method: Method = "exact",
         backend: Backend | None = None,
+        *,
+        ratings: Given = None,
     ) -> Any:
         """A frame with a row per pair: ids, mean, median, mode, deviation, confidence, known, p_….
 
         `backend` is the kind of frame, "pandas", "polars" or "pyarrow"; the first one installed if
         not said.
         """
-        pairs = aligned_pairs(users, items)
-        codes = self._state.pair_codes(*pairs)
-        return prediction_table(pairs, codes, self._state.distribution(*codes, method), backend)
+        pairs, people, person = self._asked_pairs(users, items, ratings)
+        codes = self._item_codes(pairs[1])
+        found = self._state.distribution(people, person, codes, method)
+        known = np.where(people.n_rated(person) > 0, 0, -1)
+        return prediction_table(pairs, (known, codes), found, backend)
 
     def predict_joint(
-        self, users: Ids, items: Ids, *, limit: int = ENUMERATED, draws: int = 20_000, seed: int = 0
+        self,
+        users: Ids = None,
+        items: Ids = None,
+        *,
+        ratings: Given = None,
+        limit: int = ENUMERATED,
+        draws: int = 20_000,
+        seed: int = 0,
     ) -> JointDistribution:
         """The joint distribution of several ratings: of a user, an item, or any set of pairs.
 
@@ -95,18 +150,26 @@ class Answers:
         more unseen rating changes what the machine says of the others, so the joint's `marginals`
         differ from `predict_proba`, and dependence is to be read off the joint itself.
 
-        Up to `limit` configurations are enumerated; beyond that, and always on a continuous scale,
+        `ratings` are {item: rating} of one person, new or known, as in `distribution`. Up to
+        `limit` configurations are enumerated; beyond that, and always on a continuous scale,
         `draws` of them are drawn by Gibbs sampling.
         """
         state = self._state
         levels = state.scale if isinstance(state.scale, RatingScale) else None
         edges = level_cells(levels, state.standardiser) if levels and state.standardiser else None
-        user_list, item_list = aligned_pairs(users, items)
-        user_codes, item_codes = state.pair_codes(user_list, item_list)
+        (user_list, item_list), people, person = self._asked_pairs(users, items, ratings)
+        if isinstance(people, FoldIns):
+            if (person != person[:1]).any():
+                raise SettingsError("a joint prediction takes the ratings of one person")
+            conditioned, code = people.conditioned(int(person[0]))
+            user_codes = np.full(len(person), code, np.int32)
+        else:
+            conditioned = state.conditioned
+            user_codes = np.asarray(strangers_apart(person, user_list), np.int32)
         found, weight, exact = ensemble_joint_levels(
-            state.conditioned,
-            strangers_apart(user_codes, user_list),
-            strangers_apart(item_codes, item_list),
+            conditioned,
+            user_codes,
+            strangers_apart(self._item_codes(item_list), item_list),
             edges=edges,
             limit=limit if levels else 0,
             draws=draws,
@@ -119,10 +182,14 @@ class Answers:
         return JointDistribution(values, weight, exact)
 
     def log_probability(
-        self, users: Ids, items: Ids, ratings: Any, method: Method = "exact"
-    ) -> NDArray[np.float64]:
-        """log P of a rating for each pair (log density on a continuous scale)."""
-        return log_probabilities(self.distribution(users, items, method), ratings)
+        self, users: Ids, items: Ids, ratings: Any, method: Method = "exact",
+        *, given: Given = None,
+    ) -> NDArray[np.float64]:  # fmt: skip
+        """log P of a rating for each pair (log density on a continuous scale).
+
+        `given` are what `ratings` are to other verbs: what somebody said.
+        """
+        return log_probabilities(self.distribution(users, items, method, ratings=given), ratings)
 
     # -- ranking ----------------------------------------------------------------------------------
 
@@ -139,7 +206,8 @@ class Answers:
     ) -> list[Recommendation]:
         """The n best items for a known user, or for somebody new who gave `ratings` {item: rating}.
 
-        Items already rated are left out, and so are those nobody has rated and those in `exclude`.
+        With both it is a known user who says more, or otherwise, than before. Items already rated
+        are left out, and so are those nobody has rated and those in `exclude`.
         `candidates`: all items (None or "all"), the items that the 50 most similar users rated
         ("similar_users", the paper's), those linked to what the user rated ("linked"), item ids, or
         a function of an id that says whether it may be listed.
@@ -154,56 +222,116 @@ class Answers:
         is somebody new without ratings. Given ratings of items that nobody has rated in training
         are left out, with a warning; an unknown item is an error.
         """
-        check_request(user, n, ratings)
+        check_request(user, ratings)
+        check_count("n", n)
+        people, person = self._asked(user, ratings)
+        allowed = self._allowed(people, candidates, exclude)
+        ranked = ranked_lists(self._state, people, person, n, by, allowed, diversity)
+        return lines_of(self._state, people.presence, next(ranked))
+
+    def recommend_all(
+        self,
+        users: Sequence[Any] | None = None,
+        n: int = 10,
+        by: str | Score | None = None,
+        *,
+        ratings: Mapping[Any, Mapping[Any, Any]] | None = None,
+        candidates: Candidates = None,
+        exclude: Iterable[Any] = (),
+        diversity: float = 0.0,
+        backend: Backend | None = None,
+    ) -> Any:
+        """The lists of `recommend` for all known users or those given, as a frame.
+
+        Its columns are user, rank, item, score, mean, confidence and, with presence, p_rated.
+        `ratings` {user: {item: rating}} are of people who said more, or are new. Works in blocks of
+        users: there is never a users × items table. `backend` as in `predict_table`.
+        """
+        asked, ranked = self._everybody(users, n, by, ratings, candidates, exclude, diversity)
+        return list_frame(self._state.items, asked, ranked, backend)
+
+    def recommend_lists(
+        self,
+        users: Sequence[Any] | None = None,
+        n: int = 10,
+        by: str | Score | None = None,
+    ) -> dict[Any, list[tuple[Any, float]]]:
+        """{user: [(item, score), …]}: what `recommend_all` has, without a frame library."""
+        return list_dict(self._state.items, *self._everybody(users, n, by))
+
+    def _everybody(
+        self,
+        users: Sequence[Any] | None,
+        n: int,
+        by: str | Score | None,
+        ratings: Mapping[Any, Mapping[Any, Any]] | None = None,
+        candidates: Candidates = None,
+        exclude: Iterable[Any] = (),
+        diversity: float = 0.0,
+    ) -> tuple[Sequence[Any], Iterator[Ranked]]:
+        check_count("n", n)
         state = self._state
-        code = state.user_code(user) if ratings is None else -1
-        if code >= 0:
-            person = Person(code, state.conditioned, state.conditioned_presence)
+        people: People
+        if ratings is None:
+            people, person = Users(state), state.user_codes(users)
+            asked = [state.users[code] for code in person.tolist()]
+        else:
+            asked = list(ratings) if users is None else list(several(users))
+            people, person = fold_ins_of(state, asked, ratings)
+        allowed = self._allowed(people, candidates, exclude)
+        return asked, ranked_lists(state, people, person, n, by, allowed, diversity)
+
+    def _allowed(
+        self, people: People, candidates: Candidates, exclude: Iterable[Any]
+    ) -> Mask | Callable[[int], Mask]:
+        """The items that may be listed, for all or for each person."""
+        state = self._state
+        if not (isinstance(candidates, str) and candidates in UserCandidates._fields):
+            return allowed_items(state, candidates, None, exclude)
+        left_out = list(several(exclude)) if exclude != () else ()
+
+        def of(person: int) -> Mask:
+            code = int(people.users[person]) if isinstance(people, FoldIns) else person
             by_user, by_item = state.ratings
             about = UserCandidates(
                 partial(items_of_similar_users, by_user, by_item, code, state.scale),
                 partial(linked_items, state, code),
             )
-        else:
-            given = state.learnt_ratings(ratings or {})
-            person = Person(0, state.fold_in(given), state.fold_in_presence(given))
-            about = None
-        allowed = allowed_items(state, candidates, about, exclude)
-        return person_list(state, person, n, by, allowed, diversity)
+            return allowed_items(state, candidates, about if code >= 0 else None, left_out)
 
-    def recommend_all(
-        self, users: Sequence[Any] | None = None, n: int = 10, by: str | Score | None = None
-    ) -> dict[Any, list[tuple[Any, float]]]:
-        """{user: [(item, score), …]}, best first, for all known users or those given.
+        return of
 
-        Works in blocks of users: there is never a users × items table. A quick order (presence, or
-        mean field) chooses a few times as many items as are asked for; their order is settled with
-        the machines' ratings, by mean with the exact ones.
-        """
-        check_count("n", n)
-        state = self._state
-        return {
-            state.users[user]: [
-                (state.items[item], float(score))
-                for item, score in zip(items.tolist(), found, strict=True)
-            ]
-            for user, items, found in all_lists(state, state.user_codes(users), n, by)
-        }
-
-    def rated_proba(self, users: Ids, items: Ids) -> NDArray[np.float64]:
+    def rated_proba(
+        self, users: Ids = None, items: Ids = None, *, ratings: Given = None
+    ) -> NDArray[np.float64]:
         """P(rated) of each pair given what else the user has rated, (pairs,). Needs `presence`.
 
         A pair's own rating is left out, of the user's links and of the number of their ratings;
         only the learnt biases have seen it. P of a level is this times `predict_proba`; what is
         left is P(absent).
         """
-        conditioned = self._state.conditioned_presence
-        if conditioned is None:
+        pairs, people, person = self._asked_pairs(users, items, ratings)
+        if people.presence is None:
             raise SettingsError(
                 "this model has not learnt which items get rated: fit OrdinalBM(presence=True)"
             )
-        odds = conditioned.pair_log_odds(*self._state.pair_codes(users, items))
+        odds = people.presence.pair_log_odds(person, self._item_codes(pairs[1]))
         return expit(odds.astype(np.float64))
+
+    def warm_up(self) -> Self:
+        """Compile and prepare whatever the first answers would wait for; returns the model."""
+        state = self._state
+        state.prepare()
+        items = [state.items[int(code)] for code in np.flatnonzero(state.rated_items)[:1]]
+        user = [state.users[int(code)] for code in np.flatnonzero(state.rated_users)[:1]]
+        self.predict(user, items)
+        self.recommend(user[0], n=1)
+        scale = state.scale
+        one: Any = scale.mean if isinstance(scale, ContinuousScale) else scale.values[0]
+        if isinstance(scale, RatingScale) and scale.labels:
+            one = scale.labels[0]
+        self.recommend(ratings={items[0]: one}, n=1)
+        return self
 
     # -- explaining -------------------------------------------------------------------------------
 
@@ -222,23 +350,21 @@ class Answers:
 
         The parts are of the log-odds of a rating of `threshold` or more (by default the level that
         splits the predicted probability most evenly), on a continuous scale of the mean. The user
-        is a known one, or somebody new who gave `ratings` {item: rating}, as `recommend` takes
-        them. `n` of the user's ratings (all if not said) and `raters` ratings of the item by others
-        are listed one by one, the largest first, the rest summed up. `titles` are what to call
-        items in print.
+        is a known one, somebody new who gave `ratings` {item: rating}, or both, as `recommend`
+        takes them. `n` of the user's ratings (all if not said) and `raters` ratings of the item by
+        others are listed one by one, the largest first, the rest summed up. `titles` are what to
+        call items in print.
         """
         if item is None or listed_ids(item) is not None or listed_ids(user) is not None:
             raise SettingsError("explain is for one user and one item: give one id of each")
-        check_request(user, 0, ratings)
-        state = self._state
-        code, person, given = 0, state.conditioned, state.given.by_user
-        if ratings is None:
-            code = state.user_code(user)
-        else:
-            learnt = state.learnt_ratings(ratings)
-            person, given = state.fold_in(learnt), state.given_row(learnt)
+        check_request(user, ratings)
+        people, person = self._asked(user, ratings)
+        conditioned, code = people.conditioned(int(person[0]))
+        given = people.given
+        if isinstance(people, FoldIns):
+            given = given.rows_of(person)
         return explanation_of(
-            state, person, given, user, code, item,
+            self._state, conditioned, given, user, code, item,
             threshold=threshold, n=n, raters=raters, titles=titles,
         )  # fmt: skip
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any, Self
 
 from ordbm.data.csr import CSRPair
-from ordbm.data.ratings import Ratings
+from ordbm.data.ratings import Ratings, as_ratings
 from ordbm.data.scale import RatingScale
 from ordbm.data.standardiser import machine_ratings, standardiser_of
 from ordbm.errors import InterruptedWarning, SettingsError
@@ -24,6 +26,7 @@ from ordbm.model.initialisation import check_size, links_of, new_machines
 from ordbm.model.learners import Priors, PseudoLikelihood, learner_of
 from ordbm.model.neighbours import Links
 from ordbm.model.presence import Presence
+from ordbm.model.rounding import round_machine, rounded_presence
 from ordbm.model.settings import FeatureKind, Settings, settings_of
 from ordbm.persistence.checkpoint import Checkpoint
 from ordbm.persistence.model_file import ANSWER_MEMORY, Stored, load_model, save_model
@@ -33,7 +36,8 @@ from ordbm.runtime.interruption import first_ctrl_c_noted, listening
 from ordbm.runtime.progress import Progress, Tell, teller
 from ordbm.runtime.threads import thread_count
 from ordbm.training.ensemble import Ensemble
-from ordbm.training.loop import Callback, EpochRecord, train
+from ordbm.training.estimate import FitEstimate, fit_estimate
+from ordbm.training.loop import LOG, Callback, EpochRecord, train
 from ordbm.training.presence_learning import learn_presence
 from ordbm.training.state import Preparation, Saved
 
@@ -62,13 +66,20 @@ class OrdinalBM(Configured, Answers):
     @listening()
     def fit(
         self,
-        ratings: Ratings,
-        validation: Ratings | None = None,
+        ratings: Any,
+        validation: Any = None,
         callbacks: Callback | Iterable[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
+        progress: bool | None = None,
     ) -> Self:
         """Learn from ratings. With `validation`, the epoch with its best log-loss is kept.
+
+        Both are `Ratings`, or a table that `Ratings` takes: a frame, a list of dicts, a dict of
+        lists, a structured array, a SciPy sparse matrix.
+
+        `progress=True` shows a bar, in a terminal and in a notebook. In any case the logger "ordbm"
+        has a record of the expected cost, of each epoch and of what goes before them.
 
         Each callback is given an `EpochRecord` after every epoch; one that returns True ends the
         training there. If it has a method `on_progress`, that is given a `Progress` more often.
@@ -82,25 +93,51 @@ class OrdinalBM(Configured, Answers):
         True, and a warning says so. Before the first epoch has ended, and pressed again, it is a
         KeyboardInterrupt, which leaves the model as it was before.
         """
+        ratings = as_ratings(ratings)
+        if validation is not None:
+            validation = as_ratings(validation, scale=ratings.scale)
         check_trainable(ratings)
         if resume and checkpoint is None:
             raise SettingsError("resume=True needs the folder to go on from: say checkpoint=folder")
         callbacks = (callbacks,) if callable(callbacks) else tuple(callbacks)
         if not all(map(callable, callbacks)):
             raise SettingsError("a callback must be a function that takes an EpochRecord")
-        kind = self._feature_kind(ratings)
+        settings, table = self._resolved(ratings)
+        check_size(settings, table, ratings.n_users, ratings.n_items)
+        with ExitStack() as opened:
+            if progress:
+                from ordbm.training.learning_bar import learning_bar  # noqa: PLC0415 -- Rich
+
+                shown = opened.enter_context(learning_bar())
+                shown.expect(self.estimate(ratings))
+                callbacks = (*callbacks, shown)
+            keeper, saved = None, None
+            if checkpoint is not None:
+                keeper = opened.enter_context(
+                    Checkpoint(checkpoint, settings, self.learner, ratings, validation)
+                )
+                saved = keeper.read() if resume else None
+            return self._fit(ratings, validation, callbacks, settings, table, keeper, saved)
+
+    def estimate(self, ratings: Ratings) -> FitEstimate:
+        """What `fit` is expected to take: bytes at the peak and seconds, before it is begun.
+
+        Memory follows from sizes. Time is within a factor of two on a machine with nothing else to
+        do, validation and compiling left out; once an epoch has ended, records say what is left.
+        """
+        settings, table = self._resolved(ratings)
+        return fit_estimate(
+            settings, self.learner, table, ratings, thread_count(self.settings.threads)
+        )
+
+    def _resolved(self, ratings: Ratings) -> tuple[Settings, Features]:
+        """The settings for these ratings, and the features of their levels."""
         scale = ratings.scale
         n_levels = len(scale.values) if isinstance(scale, RatingScale) else 1
-        table = features(kind, n_levels, self.settings.size_rules.groups(n_levels))
-        settings = self.settings.resolved(
-            len(ratings), (ratings.n_items * table.n_levels, ratings.n_users * table.n_levels)
-        )
-        check_size(settings, table, ratings.n_users, ratings.n_items)
-        if checkpoint is None:
-            return self._fit(ratings, validation, callbacks, settings, table)
-        with Checkpoint(checkpoint, settings, self.learner, ratings, validation) as keeper:
-            saved = keeper.read() if resume else None
-            return self._fit(ratings, validation, callbacks, settings, table, keeper, saved)
+        groups = self.settings.size_rules.groups(n_levels)
+        table = features(self._feature_kind(ratings), n_levels, groups)
+        sizes = ratings.n_items * table.n_levels, ratings.n_users * table.n_levels
+        return self.settings.resolved(len(ratings), sizes), table
 
     def _fit(
         self,
@@ -112,6 +149,7 @@ class OrdinalBM(Configured, Answers):
         keeper: Checkpoint | None = None,
         saved: Saved | None = None,
     ) -> Self:
+        _log_cost(self, ratings)
         tell = teller(callbacks)
         prepared = keeper.prepared if keeper else None
         standardiser = (
@@ -140,7 +178,7 @@ class OrdinalBM(Configured, Answers):
             machines,
             CSRPair(ratings.by_user, ratings.by_item),
             threads,
-            presence=prepared.presence,
+            presence=rounded_presence(prepared.presence),
         )
         self._watch(fitted)
         trainer = Ensemble(
@@ -157,6 +195,8 @@ class OrdinalBM(Configured, Answers):
             saved=saved,
         )
         with first_ctrl_c_noted(lambda: True) as interrupted_now:
+            for machine in machines:
+                round_machine(machine, threads)
             fitted.fold_in_priors = _fold_in_priors(fitted, learner.priors, prepared.priors)
         interrupted = interrupted or interrupted_now()
         self._fitted, self.history, self.interrupted = fitted, history, interrupted
@@ -172,6 +212,7 @@ class OrdinalBM(Configured, Answers):
     def _learnt_presence(self, ratings: Ratings, threads: int, tell: Tell) -> Presence | None:
         if not self.settings.presence:
             return None
+        LOG.info("learning which items get rated")
         return learn_presence(
             ratings.by_user,
             ratings.n_items,
@@ -195,6 +236,8 @@ class OrdinalBM(Configured, Answers):
         return "gaussian"
 
     def _links(self, settings: Settings, ratings: Ratings, tell: Tell) -> tuple[Links, Links]:
+        if settings.item_links or settings.user_links:
+            LOG.info("finding links")
         tell(Progress("links", 0.0))
         links = links_of(settings, ratings)
         tell(Progress("links", 1.0))
@@ -205,13 +248,14 @@ class OrdinalBM(Configured, Answers):
 
     # -- files ------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the fitted model, with ids, scale, settings and ratings, to one file.
 
-        `ordbm.load(path)` gives a model that answers the same, bit for bit. A file that is there
-        already is replaced at once, or not at all.
+        `ordbm.load(path)` gives a model that answers the same, bit for bit. A model that is there
+        already is replaced at once, or not at all; any other file only with `overwrite`.
         """
-        save_model(path, Stored(self._params, self.history, self.interrupted, self._state))
+        stored = Stored(self._params, self.history, self.interrupted, self._state)
+        save_model(path, stored, overwrite=overwrite)
 
     def __repr__(self) -> str:
         told, kind, state = self.settings, self.settings.features, "not fitted"
@@ -246,6 +290,15 @@ def _fold_in_priors(fitted: FittedModel, priors: Priors, resolved: ResolvedPrior
     return FoldInPriors.of(fitted.machines, fitted.ratings, priors, fitted.threads, known)
 
 
+def _log_cost(model: OrdinalBM, ratings: Ratings) -> None:
+    if LOG.isEnabledFor(logging.INFO):
+        cost = model.estimate(ratings)
+        LOG.info(
+            "learning from %s ratings, members=%d, hidden=%s: %s",
+            f"{len(ratings):,}", cost.members, cost.hidden, cost,
+        )  # fmt: skip
+
+
 def _validator(fitted: FittedModel, ratings: Ratings) -> Callable[[], dict[str, float]]:
     """A function that scores the machines, as they are, on held-out ratings."""
     users, items = fitted.validation_codes(ratings)
@@ -253,8 +306,6 @@ def _validator(fitted: FittedModel, ratings: Ratings) -> Callable[[], dict[str, 
     method: Method = "exact" if fitted.standardiser is None else "mean_field"
 
     def validate() -> dict[str, float]:
-        return validation_scores(
-            fitted.ensemble_distribution(fitted.conditioned_now(), users, items, method), ratings
-        )
+        return validation_scores(fitted.distribution_now(users, items, method), ratings)
 
     return validate

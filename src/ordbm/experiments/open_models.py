@@ -15,6 +15,7 @@ from ordbm.estimator import OrdinalBM
 from ordbm.inference.conditioned import Method
 from ordbm.inference.distributions import LevelDistribution, RatingDistribution
 from ordbm.inference.fitted import FittedModel
+from ordbm.inference.people import Users
 from ordbm.metrics.prediction import losses
 from ordbm.model.presence import ConditionedPresence
 from ordbm.runtime.arrays import Numbers
@@ -47,7 +48,7 @@ class OpenMachine(OrdinalBM):
         """Scores on ratings that it does not learn from, by its parameters of this moment."""
         state = self._so_far()
         codes = state.validation_codes(test)
-        found = rating_scores(state.distribution(*codes, method), test)
+        found = rating_scores(state.distribution(Users(state), *codes, method), test)
         if state.standardiser is not None:
             centre = state.conditioned[0].pair_scores(*codes, "mean_field")[:, 0].astype(np.float64)
             point = state.standardiser.mean + state.standardiser.deviation * centre

@@ -12,11 +12,11 @@ from scipy.special import log_expit
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import Scale, level_values
 from ordbm.inference.catalogue import USERS_IN_BLOCK, By, Catalogue
+from ordbm.inference.top_n import top_columns
 from ordbm.metrics.ranking import half_life_utility, precision, recall
 from ordbm.model.presence import ConditionedPresence
 from ordbm.recommend.candidates import SIMILAR_USERS, similar_rows
 from ordbm.recommend.criteria import least_relevant
-from ordbm.recommend.top_n import top_columns
 from ordbm.runtime.arrays import Array
 
 Counts = NDArray[np.uint16]

@@ -10,11 +10,12 @@ have equal parts, and what is not coupled to the pair has none.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, logsumexp, softmax
+from scipy.special import log_expit, softmax
 
 from ordbm.data.csr import CSR
 from ordbm.data.scale import ContinuousScale, RatingScale
@@ -30,20 +31,21 @@ from ordbm.inference.distributions import (
     level_cells,
     mixture,
 )
+from ordbm.kernels import explain as kernels
 from ordbm.model.machine import Side
 from ordbm.runtime.arrays import Array, Numbers
 
 _MOST_POINTS = 2_000  # that hold a continuous rating's density, and between these
 _SPACING = 0.1, 0.5  # deviations: as few as the points allow; the sum is exact up to rounding
 _GAUSS = 16  # points in a piece of the way from none to all
-_CLOSE = 1e-12  # a piece is halved until that changes no integral by more, relative to the largest
-_INPUTS_AT_ONCE = 4_000_000  # of hidden units, at all points and times that are looked at together
+_CLOSE = 1e-10  # a piece is halved until that changes no integral by more, relative to the largest
 _MOST_INPUTS = 2e8  # of hidden units that are looked at, for some seconds; a piece also costs
 _PIECE_COST = 1e5  # of them, and there are
 _LEAST_ASKED = 32  # pieces at least: a usual pair takes about ten
 _APART = 1e-6  # relative to the largest: what may be left open in the end
 _DEEPEST = 30  # halvings of a piece
 _MOST_PIECES = 512
+_STEEPEST = 600.0  # |W| beyond this is cut, so that e^W is a float64
 
 
 class Terms(NamedTuple):
@@ -54,17 +56,52 @@ class Terms(NamedTuple):
     coupling: Numbers  # (P, d) of the pair's column
     hidden_bias: Numbers  # (d,)
     place: NDArray[np.int64]  # (m,) positions of the other ratings in the side's rows
-    pull: Numbers  # (m, d) what each adds to the input of the hidden units
+    pull: Numbers  # (d,) what all of them add to the input of the hidden units
+    effects: Callable[[Numbers], Numbers]  # (m,) of each, given those of the hidden units (d,)
     linked: NDArray[np.int64]  # (l,) which of them are linked to the column
     link: Numbers  # (l, P) what those say through their links
 
-    @property
-    def standing(self) -> Numbers:
-        """(P,) what the side says without the row's ratings."""
-        silent = np.logaddexp(0.0, self.hidden_bias)
-        spoken = np.logaddexp(0.0, self.hidden_bias + self.coupling)
-        found: Numbers = self.bias + (spoken - silent).sum(axis=1)
+
+class Way(NamedTuple):
+    """One side's terms as they are let in."""
+
+    terms: Terms
+    grown: Numbers  # (P, d) e^W
+    reach: float  # sum_k max |W|
+    standing: Numbers  # (P,) what the side says without the row's ratings
+    steady: Numbers  # (P,) what grows by t: that, and all links
+
+    @classmethod
+    def of(cls, terms: Terms) -> Way:
+        grown = np.exp(np.clip(terms.coupling, -_STEEPEST, _STEEPEST))
+        reach = float(np.abs(terms.coupling).max(axis=0, initial=0.0).sum())
+        silent = cls(terms, grown, reach, terms.bias, terms.bias)
+        hidden = silent.hidden_scores(np.zeros(1))[0]
+        standing = terms.bias + hidden
+        return cls(terms, grown, reach, standing, standing + terms.link.sum(axis=0))
+
+    def hidden_scores(self, t: Numbers) -> Numbers:
+        """(times, P) what hidden units say with the share t of the row's ratings."""
+        terms, out = self.terms, np.zeros((len(t), len(self.grown)))
+        room = np.empty(len(terms.pull)), np.empty(len(terms.pull))
+        kernels.add_hidden_scores(
+            t, terms.hidden_bias, terms.pull, terms.coupling, self.grown, self.reach, room, out
+        )
+        return out
+
+    def scores(self, t: Numbers) -> Numbers:
+        """(times, P) what the side says of the pair, less what its units say at first."""
+        start = self.standing - self.terms.bias
+        found: Numbers = np.multiply.outer(t, self.steady) + self.hidden_scores(t) - start
         return found
+
+    def slopes(self, t: Numbers, slope: Numbers) -> Numbers:
+        """(d,) the sum over times and points of `slope` times that by each unit's input."""
+        terms, out = self.terms, np.zeros(len(self.terms.pull))
+        kernels.add_hidden_slopes(
+            t, slope, terms.hidden_bias, terms.pull, terms.coupling, self.grown, self.reach, out
+        )
+        return out
 
 
 class Pair(NamedTuple):
@@ -84,13 +121,22 @@ class Pair(NamedTuple):
     def terms(self) -> list[Terms]:
         return [terms for terms in (self.user_terms, self.item_terms) if terms is not None]
 
+
+class Ways(NamedTuple):
+    """A pair's potential before anything is known, and its sides' terms as they are let in."""
+
+    potential: Numbers  # (P,)
+    sides: list[Way]
+
+    @classmethod
+    def of(cls, pair: Pair) -> Ways:
+        return cls(pair.potential, [Way.of(terms) for terms in pair.terms])
+
     def scores(self, t: Numbers) -> Numbers:
         """(times, P) potential with the share t (times,) of everything known."""
-        total = self.potential + np.multiply.outer(t, np.zeros(len(self.potential)))
-        for terms in self.terms:
-            total += np.multiply.outer(t, terms.standing + terms.link.sum(axis=0))
-            start = np.logaddexp(0.0, terms.hidden_bias + terms.coupling)
-            total += (np.logaddexp(0.0, _inputs(terms, t)) - start).sum(axis=2)
+        total = np.tile(self.potential, (len(t), 1))
+        for side in self.sides:
+            total += side.scores(t)
         return total
 
 
@@ -162,7 +208,7 @@ def distribution_of(
 
 
 def _distribution_of(pair: Pair, scale: RatingScale | ContinuousScale) -> RatingDistribution:
-    mass: Numbers = softmax(pair.scores(np.ones(1))[0])
+    mass: Numbers = softmax(Ways.of(pair).scores(np.ones(1))[0])
     if isinstance(scale, RatingScale):
         proba: Numbers = np.bincount(pair.level, mass, len(scale)).astype(np.float64)
         return LevelDistribution(scale, proba[None])
@@ -178,10 +224,11 @@ def attribution(members: Sequence[Pair], targets: Sequence[Array]) -> Attributio
     are averaged. The change is the integral over t of d outcome / d scores times d scores / d t.
     Both factors are known, and the second is a sum over what is let in.
     """
-    ends, _ = _outcome(members, targets, np.array([0.0, 1.0]))
+    ways = [Ways.of(pair) for pair in members]
+    ends, _ = _outcome(ways, targets, np.array([0.0, 1.0]))
     inputs = _GAUSS * sum(terms.coupling.size for pair in members for terms in pair.terms)
     flow = _integral(
-        lambda t, weight: _flow(members, targets, t, weight),
+        lambda t, weight: _flow(ways, targets, t, weight),
         max(_LEAST_ASKED, _MOST_INPUTS / (inputs + _PIECE_COST)),
     )
     sizes = [
@@ -191,13 +238,14 @@ def attribution(members: Sequence[Pair], targets: Sequence[Array]) -> Attributio
     ]
     parts = iter(np.split(flow, np.cumsum(sizes)[:-1]))
     shares: tuple[list[Share], list[Share]] = ([], [])
-    for pair in members:
+    for pair, way in zip(members, ways, strict=True):
         at_points = next(parts)
+        sides = iter(way.sides)
         for terms, found in zip((pair.user_terms, pair.item_terms), shares, strict=True):
             if terms is not None:
-                taste = terms.pull @ next(parts)
-                link = terms.link @ at_points
-                found.append(Share(float(terms.standing @ at_points), taste, link))
+                standing = float(next(sides).standing @ at_points)
+                taste = terms.effects(next(parts))
+                found.append(Share(standing, taste, terms.link @ at_points))
     return Attribution(float(ends[0]), float(ends[1]), *map(_sum_shares, shares))
 
 
@@ -230,7 +278,8 @@ def _terms(
         coupling=own.coupling[column, :, :d].astype(np.float64),
         hidden_bias=side.parameters.hidden_bias[:d].astype(np.float64),
         place=place,
-        pull=side.parameters.coupling[other, level, :d].astype(np.float64) * value[:, None],
+        pull=_pull(side, rows, place),
+        effects=partial(_effects, side, rows, place),
         linked=linked,
         link=link,
     )
@@ -261,15 +310,27 @@ def _grid(centre: float, terms: list[Terms]) -> Numbers:
     return np.arange(centre - span / 2, centre + span / 2 + spacing, spacing)
 
 
-def _inputs(terms: Terms, t: Numbers) -> Numbers:
-    """(times, P, d) input of hidden units with the share t of the row's ratings."""
-    x = terms.hidden_bias + np.multiply.outer(t, terms.pull.sum(axis=0))
-    found: Numbers = x[:, None, :] + terms.coupling
-    return found
+def _pull(side: Side, rows: CSR, place: NDArray[np.int64]) -> Numbers:
+    """What the ratings at these positions add to the input of the hidden units, (d,)."""
+    d = side.n_hidden
+    weights = side.parameters.coupling[rows.column[place], rows.level[place], :d]
+    if rows.value.size:
+        return rows.value[place].astype(np.float64) @ weights
+    return weights.sum(axis=0, dtype=np.float64)
+
+
+def _effects(side: Side, rows: CSR, place: NDArray[np.int64], flow: Numbers) -> Numbers:
+    """Of each of the ratings at these positions, given those of the hidden units."""
+    out = np.empty(len(place))
+    value = rows.value[place].astype(np.float64) if rows.value.size else np.zeros(0)
+    kernels.row_dots(
+        rows.column[place], rows.level[place], value, side.parameters.coupling, flow, out
+    )
+    return out
 
 
 def _outcome(
-    members: Sequence[Pair], targets: Sequence[Array], t: Numbers
+    members: Sequence[Ways], targets: Sequence[Array], t: Numbers
 ) -> tuple[Numbers, list[Numbers]]:
     """The outcome of averaged probabilities, (times,), and its gradient for each machine's scores.
 
@@ -285,18 +346,24 @@ def _outcome(
     weight = np.full(found.shape, 1.0 / len(each))
     if targets[0].dtype != bool:
         return found.mean(axis=0), [weight[0][:, None] * slope for _, slope in each]
-    above, below = (logsumexp(log_expit(sign * found), axis=0) for sign in (1, -1))
+    above, below = (_log_sum(log_expit(sign * found).T)[:, 0] for sign in (1, -1))
     weight = np.exp(log_expit(found) + log_expit(-found) - above - below) * len(each)
     return above - below, [
         own[:, None] * slope for own, (_, slope) in zip(weight, each, strict=True)
     ]
 
 
+def _log_sum(scores: Numbers) -> Numbers:
+    """log sum_p e^score of each row, (rows, 1)."""
+    top = scores.max(axis=1, keepdims=True)
+    found: Numbers = np.log(np.exp(scores - top).sum(axis=1, keepdims=True)) + top
+    return found
+
+
 def _member_outcome(scores: Numbers, target: Array) -> tuple[Numbers, Numbers]:
     """(times,) log-odds of a Boolean target or mean of a numeric one; (times, P) its gradient."""
     if target.dtype == bool:
-        above = logsumexp(scores[:, target], axis=1, keepdims=True)
-        below = logsumexp(scores[:, ~target], axis=1, keepdims=True)
+        above, below = (_log_sum(scores[:, kept]) for kept in (target, ~target))
         share = np.exp(scores - np.where(target, above, below))
         return (above - below)[:, 0], np.where(target, share, -share)
     mass = softmax(scores, axis=1)
@@ -305,21 +372,15 @@ def _member_outcome(scores: Numbers, target: Array) -> tuple[Numbers, Numbers]:
 
 
 def _flow(
-    members: Sequence[Pair], targets: Sequence[Array], t: Numbers, weight: Numbers
+    members: Sequence[Ways], targets: Sequence[Array], t: Numbers, weight: Numbers
 ) -> Numbers:
     """Weighted sum over times of d outcome / d (score of each point, input of each unit)."""
-    largest = max((terms.coupling.size for pair in members for terms in pair.terms), default=0)
-    size = max(1, _INPUTS_AT_ONCE // max(1, largest))
-    if size < len(t):
-        parts_of_time = (slice(k, k + size) for k in range(0, len(t), size))
-        flows = [_flow(members, targets, t[part], weight[part]) for part in parts_of_time]
-        return np.sum(flows, axis=0)
     _, slopes = _outcome(members, targets, t)
     parts = []
     for pair, unweighted in zip(members, slopes, strict=True):
         slope = unweighted * weight[:, None]
         parts.append(slope.sum(axis=0))
-        parts += [np.einsum("tp,tpk->k", slope, expit(_inputs(terms, t))) for terms in pair.terms]
+        parts += [side.slopes(t, slope) for side in pair.sides]
     return np.concatenate(parts)
 
 

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from ordbm.errors import RatingsError, SettingsError
 from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.inference.fitted import FittedModel
+from ordbm.inference.top_n import top_columns
 from ordbm.model.machine import Side
+from ordbm.runtime.arrays import Mask
 from ordbm.runtime.checks import check_count
 
 
@@ -52,15 +54,20 @@ def nearest(state: FittedModel, of: str, wanted: Any, n: int) -> list[Similar]:
     code = int(state.codes([wanted], ids, rated)[0])
     if code < 0:
         raise RatingsError(f"{of} {wanted!r} has no ratings in this model: nothing is near it")
-    space = hidden_space(state.conditioned, of)
-    space = space - space[rated].mean(axis=0)
-    length = np.linalg.norm(space, axis=1)
-    cosine = space @ space[code] / np.maximum(length * length[code], 1e-300)
+    space = state.kept(f"{of} space", lambda: centred_space(state, of, rated))
+    cosine = space @ space[code]
     cosine[~rated] = -np.inf
     cosine[code] = -np.inf
-    n_others = int(rated.sum()) - 1
-    best = np.argsort(-cosine, kind="stable")[: min(n, n_others)]
+    best = top_columns(cosine[None], min(n, int(rated.sum()) - 1))[0]
     return [Similar(ids[one], min(1.0, float(cosine[one]))) for one in best.tolist()]
+
+
+def centred_space(state: FittedModel, of: str, rated: Mask) -> NDArray[np.float32]:
+    """Directions from the middle of hidden space, of length one; zero at the middle itself."""
+    space = hidden_space(state.conditioned, of)
+    space = space - space[rated].mean(axis=0)
+    length = np.linalg.norm(space, axis=1, keepdims=True)
+    return (space / np.maximum(length, 1e-300)).astype(np.float32)
 
 
 def _couplings(side: Side) -> NDArray[np.float64]:

@@ -106,6 +106,12 @@ def decode(distribution: RatingDistribution, how: Decode) -> Numbers:
     return rating
 
 
+def check_known_method(method: str) -> None:
+    """An error that names the methods there are, unless it is one of them."""
+    if method not in get_args(Method):
+        raise SettingsError(f"method={method!r} is not known: use 'exact' or 'mean_field'")
+
+
 def predicted_distribution(
     conditioned: ConditionedMachine,
     scale: RatingScale | ContinuousScale,
@@ -119,8 +125,7 @@ def predicted_distribution(
     "exact" sums the hidden units out; "mean_field" fixes them at their means (equation 2).
     `standardiser` is the Gaussian machine's unit; on levels, its mass around each level is given.
     """
-    if method not in get_args(Method):
-        raise SettingsError(f"method={method!r} is not known: use 'exact' or 'mean_field'")
+    check_known_method(method)
     parts = [
         _block_figures(conditioned, scale, standardiser, users[first : first + _PAIRS_AT_ONCE],
               items[first : first + _PAIRS_AT_ONCE], method)
@@ -130,6 +135,19 @@ def predicted_distribution(
         return LevelDistribution(scale, np.concatenate(parts))
     whole = np.concatenate(parts)
     return NormalDistribution(scale, whole[:, 0], whole[:, 1])
+
+
+def reordered(parts: Sequence[RatingDistribution], order: Codes) -> RatingDistribution:
+    """Distributions of several pairs' ratings as one, in this order."""
+    first = parts[0]
+    if isinstance(first, LevelDistribution):
+        proba = [part.proba for part in parts if isinstance(part, LevelDistribution)]
+        return LevelDistribution(first.scale, np.concatenate(proba)[order])
+    mean, deviation = (
+        np.concatenate([getattr(part, name)() for part in parts])[order]
+        for name in ("mean", "deviation")
+    )
+    return NormalDistribution(first.scale, mean, deviation)
 
 
 def mixture(members: Sequence[RatingDistribution]) -> RatingDistribution:

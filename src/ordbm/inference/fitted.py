@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,22 +14,27 @@ from numpy.typing import NDArray
 from ordbm.data.csr import CSR, CSRPair
 from ordbm.data.ids import IdMap
 from ordbm.data.level_counts import log_frequencies
-from ordbm.data.scale import Scale, levels_and_values
-from ordbm.data.standardiser import Standardiser, standardised, standardised_pair
+from ordbm.data.scale import RatingScale, Scale, levels_and_values
+from ordbm.data.standardiser import Standardiser, standardised_pair
 from ordbm.inference.catalogue import Catalogue
 from ordbm.inference.conditioned import ConditionedMachine, Method
 from ordbm.inference.distributions import (
     LevelDistribution,
     RatingDistribution,
+    check_known_method,
     mixture,
     predicted_distribution,
+    reordered,
 )
-from ordbm.inference.fold_in import fold_in_machine
+from ordbm.inference.ensemble_tables import EnsembleTables
 from ordbm.inference.known import Known
+from ordbm.inference.people import People, Users
 from ordbm.model.machine import Machine
-from ordbm.model.presence import ConditionedPresence, Presence, fold_in_presence
+from ordbm.model.presence import ConditionedPresence, Presence
 from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.runtime.arrays import Codes
+
+_T = TypeVar("_T")
 
 
 class Origin(NamedTuple):
@@ -70,13 +75,14 @@ class FittedModel(Known):
         self.threads, self.presence = threads, presence
         self.fold_in_priors = fold_in_priors  # None until the machines are learnt
         self.origin = origin or Origin.now()
+        self._kept: dict[str, Any] = {}
 
     @cached_property
     def conditioned(self) -> tuple[ConditionedMachine, ...]:
         """Of each machine."""
-        return self.conditioned_now()
+        return self._conditioned_now()
 
-    def conditioned_now(self) -> tuple[ConditionedMachine, ...]:
+    def _conditioned_now(self) -> tuple[ConditionedMachine, ...]:
         """While the machines are being learnt, what they say now."""
         return tuple(
             ConditionedMachine(machine, self.ratings, self.threads) for machine in self.machines
@@ -86,6 +92,22 @@ class FittedModel(Known):
     def catalogues(self) -> tuple[Catalogue, ...]:
         return tuple(map(Catalogue, self.conditioned))
 
+    def kept(self, name: str, make: Callable[[], _T]) -> _T:
+        """What `make` returned when it was first asked for by this name."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        return self._kept[name]
+
+    def prepare(self) -> None:
+        """Make now what the first questions would make: it is all kept."""
+        if self.is_quick:
+            self.tables.items()
+        else:
+            for one in self.conditioned:
+                _ = one.user_input, one.item_input
+        if self.conditioned_presence is not None:
+            _ = self.conditioned_presence.rated
+
     @cached_property
     def conditioned_presence(self) -> ConditionedPresence | None:
         """What is known of which items get rated; None if it was not learnt."""
@@ -93,22 +115,68 @@ class FittedModel(Known):
             return None
         return ConditionedPresence(self.presence, self.ratings.by_user, self.threads)
 
-    def distribution(self, users: Codes, items: Codes, method: Method) -> RatingDistribution:
-        """The distribution of each pair's rating; of two strangers', that of all ratings."""
-        found = self.ensemble_distribution(self.conditioned, users, items, method)
-        strangers = (users < 0) & (items < 0)
+    @cached_property
+    def tables(self) -> EnsembleTables:
+        """The machines side by side, if they can be laid so (`is_quick`)."""
+        return EnsembleTables(self.machines, self.ratings, self.threads)
+
+    @cached_property
+    def is_quick(self) -> bool:
+        """Whether all machines can be asked in one pass."""
+        return EnsembleTables.serve(self.machines)
+
+    def distribution(
+        self, people: People, person: Codes, items: Codes, method: Method = "exact"
+    ) -> RatingDistribution:
+        """The distribution of each pair's rating; of two strangers', that of all ratings.
+
+        A pair is one of the `people` and an item, by their codes.
+        """
+        check_known_method(method)
+        found: RatingDistribution
+        if self.is_quick and method == "exact":
+            found = self._quick_distribution(self.tables, people, person, items)
+        elif isinstance(people, Users):
+            found = self._slow_distribution(self.conditioned, person, items, method)
+        else:
+            found = self._one_by_one(people, person, items, method)
         if isinstance(found, LevelDistribution) and self.standardiser is None:
-            found.proba[strangers] = self.level_shares
+            found.proba[(items < 0) & (people.n_rated(person) == 0)] = self.level_shares
         return found
 
-    def ensemble_distribution(
+    def distribution_now(
+        self, users: Codes, items: Codes, method: Method = "exact"
+    ) -> RatingDistribution:
+        """What the machines say of users' pairs while they are being learnt."""
+        if self.is_quick and method == "exact":
+            tables = EnsembleTables(self.machines, self.ratings, self.threads)
+            return self._quick_distribution(tables, Users(self, tables), users, items)
+        return self._slow_distribution(self._conditioned_now(), users, items, method)
+
+    def _quick_distribution(
+        self, tables: EnsembleTables, people: People, person: Codes, items: Codes
+    ) -> LevelDistribution:
+        """By tables of some people at a time."""
+        assert isinstance(self.scale, RatingScale)
+        proba = np.empty((len(items), tables.n_levels))
+        order = np.argsort(person, kind="stable")
+        asked, first = np.unique(person[order], return_index=True)
+        ends = np.append(first, len(items))
+        for begin in range(0, len(asked), tables.people_at_once):
+            block = asked[begin : begin + tables.people_at_once]
+            place = order[ends[begin] : ends[begin + len(block)]]
+            number = np.searchsorted(block, person[place])
+            proba[place] = tables.probabilities(people.tables(block), number, items[place])
+        return LevelDistribution(self.scale, proba)
+
+    def _slow_distribution(
         self,
         conditioned: Iterable[ConditionedMachine],
         users: Codes,
         items: Codes,
-        method: Method = "exact",
+        method: Method,
     ) -> RatingDistribution:
-        """What these conditioned machines say of each pair's rating on average."""
+        """Machine by machine, for any kind of machine and method."""
         return mixture(
             [
                 predicted_distribution(one, self.scale, self.standardiser, users, items, method)
@@ -116,43 +184,46 @@ class FittedModel(Known):
             ]
         )
 
+    def _one_by_one(
+        self, people: People, person: Codes, items: Codes, method: Method
+    ) -> RatingDistribution:
+        """Person by person, where each has machines of their own."""
+        if not len(person):
+            return self._slow_distribution(self.conditioned, person, items, method)
+        order = np.argsort(person, kind="stable")
+        asked, first = np.unique(person[order], return_index=True)
+        parts = []
+        for one, place in zip(asked, np.split(order, first[1:]), strict=True):
+            conditioned, code = people.conditioned(int(one))
+            codes = np.full(len(place), code, np.int32)
+            parts.append(self._slow_distribution(conditioned, codes, items[place], method))
+        return reordered(parts, np.argsort(order))
+
     @cached_property
     def level_shares(self) -> NDArray[np.float64]:
         """The share of each level among the ratings learnt from."""
         return np.exp(log_frequencies(self.ratings.by_user.level, len(self.machines[0].level_bias)))
 
-    def fold_in(self, given: Mapping[Any, Any]) -> tuple[ConditionedMachine, ...]:
-        """Each machine conditioned on a fold-in user's ratings {item: rating}: `learnt_ratings`."""
-        row = self.given_row(given)
-        if self.standardiser is not None:
-            row = standardised(row, self.scale, self.standardiser)
-        priors = self.fold_in_priors
-        assert priors is not None
-        return tuple(
-            fold_in_machine(one, row.column, row.level, row.value, coupling, priors.bias)
-            for one, coupling in zip(self.conditioned, priors.couplings(row.column), strict=True)
-        )
-
-    def given_row(self, given: Mapping[Any, Any]) -> CSR:
-        """A fold-in user's ratings {item: rating} on their scale, as one row."""
+    def given_row(self, given: Mapping[Any, Any], user: int = -1) -> CSR:
+        """Ratings {item: rating} on their scale as one row; those of a user besides, if known."""
         items = self.given_codes(given)
         level, value = np.zeros(0, np.uint8), np.zeros(0, np.float32)
         if len(items):
             level, value = levels_and_values(list(given.values()), self.scale, item=list(given))
+        if user >= 0:
+            had = self.given.by_user.rows_of(np.array([user]))
+            kept = ~np.isin(had.column, items)
+            items = np.concatenate([items, had.column[kept]])
+            level = np.concatenate([level, had.level[kept]])
+            value = np.concatenate([value, had.value[kept]]) if had.value.size else value
         order = np.argsort(items)
         return CSR(
             start=np.array([0, len(items)], np.int64),
-            column=items[order],
+            column=items[order].astype(np.int32),
             level=level[order],
             value=value[order] if len(value) else value,
             in_transpose=np.zeros(0, np.int32),
         )
-
-    def fold_in_presence(self, given: Mapping[Any, Any]) -> ConditionedPresence | None:
-        """Presence of a fold-in user who gave `learnt_ratings`; None if it was not learnt."""
-        if self.conditioned_presence is None:
-            return None
-        return fold_in_presence(self.conditioned_presence, self.given_codes(given))
 
 
 def strangers_apart(codes: Codes, ids: Iterable[Any]) -> Codes:

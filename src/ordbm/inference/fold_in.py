@@ -1,151 +1,240 @@
-"""Fold-in users: machines conditioned on a handful of ratings, without training them again.
+"""Fold-in users: what people who gave some ratings own, without training the machines again.
 
-On the user side a fold-in user's hidden units follow from the ratings. On the item side a user owns
-parameters; a fold-in user's are fitted to the given ratings by maximum a posteriori, all else
-fixed.
+On the user side their hidden units follow from the ratings. On the item side a user owns
+parameters; those of somebody new are fitted to the given ratings by maximum a posteriori, all else
+fixed. Somebody known who says more is fitted to all of their ratings, by a loss that is tilted so
+that the parameters they have are its minimum for the ratings they had: nothing new said, nothing
+moves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import expit, log_softmax
+from scipy.special import expit
 
 from ordbm.data.csr import CSR, CSRPair, with_transpose
 from ordbm.inference.conditioned import ConditionedMachine
+from ordbm.kernels import fold_in as kernels
+from ordbm.kernels.fold_in import ColumnData, ColumnPoint, ColumnRoom
 from ordbm.kernels.structures import padded
 from ordbm.model.machine import Machine, Parameters, Side
 from ordbm.model.neighbours import no_links
-from ordbm.priors.fold_in_priors import CouplingPrior
 from ordbm.priors.response_styles import BiasPrior
-from ordbm.runtime.arrays import Array
+from ordbm.runtime.arrays import Array, Numbers
 
-_ITERATIONS = 1000  # of L-BFGS: far more than parameters that were learnt need
+
+class Own(NamedTuple):
+    """The parameters of the item side that a user owns."""
+
+    coupling: Array  # (n, hidden units)
+    bias: Array  # (n,); zeros if the side has none
+
+
+class Evidence(NamedTuple):
+    """Ratings that a user's own parameters are fitted to, and what else is known of each."""
+
+    level: Array  # (m,)
+    value: Array  # (m,) standardised; (0,) with levels
+    rest: Array  # (m, n) what the user side says
+    on: Array  # (m, hidden units) P(h = 1) of the items, the user's own ratings left out
+
+
+class OwnPrior(NamedTuple):
+    """Of what a user owns: couplings mean + root z, biases typical + bias root y."""
+
+    root: Numbers  # (n, r)
+    precision: float
+    typical: Numbers  # (n,)
+    bias_root: Numbers  # (n, R); R is 0 if the side has no biases
+    bias_precision: float
+
+    @classmethod
+    def of(cls, machine: Machine, precision: float, unit: float, bias: BiasPrior) -> OwnPrior:
+        """That of training, for the item side of a machine."""
+        side = machine.item_side
+        assert side is not None
+        table = machine.features.coupling * unit
+        has_bias = bool(side.parameters.rating_bias.size)
+        return cls(
+            _root(table @ table.T),
+            precision,
+            side.unknown_bias.astype(np.float64),
+            _root(bias.smoothing) if has_bias else np.zeros((len(table), 0)),
+            bias.precision,
+        )
+
+
+def fitted_own(
+    prior: OwnPrior, mean: Array, now: Evidence, known: tuple[Own, Evidence] | None = None
+) -> Own:
+    """What a user owns given the ratings `now`; `known` is what they own given those they gave.
+
+    `mean` (n, hidden units) is where the prior has their couplings.
+    """
+    mean = np.ascontiguousarray(mean, np.float64)
+    gaussian = now.value.size > 0 or (known is not None and known[1].value.size > 0)
+    d = mean.shape[1]
+    start = ColumnPoint(np.zeros((prior.root.shape[1], d)), np.zeros(prior.bias_root.shape[1]))
+    tilt = ColumnPoint(np.zeros_like(start.coupling), np.zeros_like(start.bias))
+    if known is not None:
+        own, before = known
+        start = ColumnPoint(
+            np.linalg.pinv(prior.root) @ (own.coupling - mean),
+            np.linalg.pinv(prior.bias_root) @ (own.bias - prior.typical),
+        )
+        tilt = _gradient(_data(prior, mean, before, gaussian), start, tilt, gaussian)
+    found = (_solved if gaussian else _fitted)(_data(prior, mean, now, gaussian), start, tilt)
+    return Own(mean + prior.root @ found.coupling, prior.typical + prior.bias_root @ found.bias)
+
+
+def _data(prior: OwnPrior, mean: Numbers, evidence: Evidence, gaussian: bool) -> ColumnData:
+    return ColumnData(
+        np.ascontiguousarray(evidence.on, np.float64),
+        evidence.value if gaussian else np.ascontiguousarray(evidence.level, np.uint8),
+        np.ascontiguousarray(evidence.rest, np.float64),
+        mean,
+        prior.root,
+        np.float64(prior.precision),
+        prior.typical,
+        prior.bias_root,
+        np.float64(prior.bias_precision),
+    )
+
+
+def _root(covariance: Array) -> Numbers:
+    """R with R R' = covariance, (n, rank)."""
+    variance, axes = np.linalg.eigh(covariance)
+    kept = variance > 1e-12 * variance.max(initial=0.0)
+    return np.ascontiguousarray(axes[:, kept] * np.sqrt(variance[kept]))
+
+
+def _fitted(data: ColumnData, start: ColumnPoint, tilt: ColumnPoint) -> ColumnPoint:
+    """The least of the loss from `start`, on levels."""
+    kernels.fit_column(data, start, tilt, _room(data, start))
+    return start
+
+
+def _gradient(
+    data: ColumnData, point: ColumnPoint, tilt: ColumnPoint, gaussian: bool
+) -> ColumnPoint:
+    """Of the loss without a tilt."""
+    if gaussian:
+        design, target, precision, _ = _normal_equations(data)
+        flat = np.concatenate([point.coupling[0], point.bias])
+        slope = design.T @ (design @ flat - target) + precision * flat
+        d = point.coupling.shape[1]
+        return ColumnPoint(slope[None, :d], slope[d:])
+    room = _room(data, point)
+    kernels.column_gradient(data, point, tilt, room)
+    return room.gradient
+
+
+def _room(data: ColumnData, point: ColumnPoint) -> ColumnRoom:
+    m, n = data.rest.shape
+    d = data.on.shape[1]
+
+    def empty() -> ColumnPoint:
+        return ColumnPoint(np.zeros_like(point.coupling), np.zeros_like(point.bias))
+
+    return ColumnRoom(
+        np.empty((n, d)), np.empty((m, n, d)), np.empty((m, n)), np.empty((m, n)),
+        np.empty((m, n)), np.empty((n, d)), np.empty((n, d)), *(empty() for _ in range(6)),
+    )  # fmt: skip
+
+
+def _normal_equations(data: ColumnData) -> tuple[Numbers, Numbers, Numbers, int]:
+    """A Gaussian machine's ratings as a linear function of what the user owns."""
+    d = data.on.shape[1]
+    design = np.concatenate(
+        [data.on * data.root[0], np.ones((len(data.on), 1)) * data.bias_root], 1
+    )
+    target = data.level - data.rest[:, 0] - data.typical[0] - data.on @ data.mean[0]
+    precision = np.repeat([data.precision, data.bias_precision], [d, data.bias_root.shape[1]])
+    return design, target, precision, d
+
+
+def _solved(data: ColumnData, _: ColumnPoint, tilt: ColumnPoint) -> ColumnPoint:
+    """The same for a Gaussian machine, whose loss is quadratic."""
+    design, target, precision, d = _normal_equations(data)
+    hessian = design.T @ design + np.diag(precision)
+    pull = design.T @ target + np.concatenate([tilt.coupling[0], tilt.bias])
+    found = np.linalg.lstsq(hessian, pull, rcond=None)[0]
+    return ColumnPoint(found[None, :d], found[d:])
 
 
 def fold_in_machine(
     conditioned: ConditionedMachine,
-    items: Array,
-    level: Array,
-    value: Array,
-    coupling_prior: CouplingPrior,
-    bias_prior: BiasPrior,
+    row: CSR,
+    mean: Array,
+    prior: OwnPrior | None,
+    known: int = -1,
 ) -> ConditionedMachine:
-    """The machine conditioned on one new user, code 0, who gave `items` these levels (or values).
+    """The machine conditioned on one person, code 0, with these ratings: somebody new, or `known`.
 
-    The priors are those of users' own parameters in training.
+    `mean` (n, hidden units) and `prior` are of what users own, if they own anything.
     """
-    order = np.argsort(items)
-    n_items = conditioned.ratings.by_item.n_rows
-    one_row = CSR(
-        np.array([0, len(items)], np.int64),
-        items[order].astype(np.int32),
-        level[order].astype(np.uint8),
-        value[order].astype(np.float32) if len(value) else value.astype(np.float32),
-        np.zeros(0, np.int32),
-    )
-    ratings = CSRPair(*with_transpose(one_row, n_items))
     machine = conditioned.machine
-    found = ConditionedMachine(
-        Machine(machine.features, machine.level_bias, machine.user_side, None), ratings, 1
-    )
-    if machine.item_side is None:
+    found = _user_part(conditioned, row)
+    trained = machine.item_side
+    if trained is None or prior is None:
         return found
-    side = _fitted_side(conditioned, found, coupling_prior, bias_prior)
-    joint = ConditionedMachine(
-        Machine(machine.features, machine.level_bias, machine.user_side, side), ratings, 1
-    )
-    # The items' inputs with the fold-in user's ratings added; predictions leave those out again.
-    own = side.parameters.coupling[0][one_row.level]
-    if one_row.value.size:
-        own = own * one_row.value[:, None]
     inputs = conditioned.item_input.copy()
-    inputs[one_row.column] += own
+    before = None
+    if known >= 0:
+        own = trained.parameters
+        rows = conditioned.ratings.by_user.rows_of(np.array([known]))
+        inputs[rows.column] -= _said(own.coupling[known], rows)
+        bias = own.rating_bias[known] if own.rating_bias.size else prior.typical
+        owned = Own(own.coupling[known, :, : trained.n_hidden].astype(np.float64), bias)
+        before = owned, _evidence(_user_part(conditioned, rows), inputs, trained)
+    side = side_of([fitted_own(prior, mean, _evidence(found, inputs, trained), before)], trained)
+    joint = ConditionedMachine(
+        Machine(machine.features, machine.level_bias, machine.user_side, side), found.ratings, 1
+    )
+    # The items' inputs with the person's ratings added; predictions leave those out again.
+    inputs[row.column] += _said(side.parameters.coupling[0], row)
     joint.__dict__["item_input"] = inputs
     return joint
 
 
-def _fitted_side(
-    conditioned: ConditionedMachine,
-    user_part: ConditionedMachine,
-    coupling_prior: CouplingPrior,
-    bias_prior: BiasPrior,
-) -> Side:
-    """The item side with the fold-in user as its only column, fitted in feature space."""
+def _user_part(conditioned: ConditionedMachine, row: CSR) -> ConditionedMachine:
+    """The user side alone, conditioned on one row of ratings."""
     machine = conditioned.machine
-    assert machine.item_side is not None
-    trained = machine.item_side
+    ratings = CSRPair(*with_transpose(row, conditioned.ratings.by_item.n_rows))
+    part = Machine(machine.features, machine.level_bias, machine.user_side, None)
+    return ConditionedMachine(part, ratings, 1)
+
+
+def _said(coupling: Array, row: CSR) -> Array:
+    """What a row's ratings add to the inputs of their items, (m, d)."""
+    said = coupling[row.level]
+    return said * row.value[:, None] if row.value.size else said
+
+
+def _evidence(user_part: ConditionedMachine, inputs: Array, side: Side) -> Evidence:
+    """A person's ratings as the item side sees them; `inputs` are without them."""
     row = user_part.ratings.by_user
-    n, d = len(machine.level_bias), trained.n_hidden
-    table = machine.features.coupling * coupling_prior.unit  # (n, A)
-    hidden_input = conditioned.item_input[row.column, :d].astype(np.float64)  # (m, d)
     nobody = np.zeros(len(row.column), np.int32)
-    rest = user_part.pair_scores(nobody, row.column).astype(np.float64)  # (m, n)
-    has_bias = bool(trained.parameters.rating_bias.size)
-    typical = trained.unknown_bias.astype(np.float64)  # where the prior has somebody's bias
-    typical_coupling, precision, _ = coupling_prior
-    variance, axes = np.linalg.eigh(bias_prior.smoothing)
-    bias_table = axes * np.sqrt(np.maximum(variance, 0.0))
-    n_features = table.shape[1]
-
-    def parts(free: Array) -> tuple[Array, Array]:
-        gamma = free[: n_features * d].reshape(n_features, d)
-        return gamma, free[n_features * d :] if has_bias else np.zeros(bias_table.shape[1])
-
-    def loss(free: Array) -> tuple[float, Array]:
-        gamma, beta = parts(free)
-        value, coupling_gradient, bias_gradient = _log_likelihood(
-            machine.features.is_gaussian,
-            row,
-            rest,
-            hidden_input,
-            typical_coupling + table @ gamma,
-            typical + bias_table @ beta,
-        )
-        penalty = precision * (gamma**2).sum() + bias_prior.precision * (beta**2).sum()
-        gradient = precision * gamma - table.T @ coupling_gradient
-        bias_part = bias_prior.precision * beta - bias_table.T @ bias_gradient
-        whole = [gradient.ravel(), bias_part] if has_bias else [gradient.ravel()]
-        return 0.5 * penalty - value, np.concatenate(whole)
-
-    start = np.zeros(n_features * d + has_bias * bias_table.shape[1])
-    gamma, beta = parts(
-        minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _ITERATIONS}).x
-    )
-    coupling = np.zeros((1, n, padded(d)), machine.dtype)
-    coupling[0, :, :d] = typical_coupling + table @ gamma
-    bias = (typical + bias_table @ beta)[None] if has_bias else np.zeros((0, n))
-    return Side(
-        Parameters(
-            trained.parameters.hidden_bias,
-            bias.astype(machine.dtype),
-            coupling,
-            np.zeros((0, machine.features.n_pair), machine.dtype),
-        ),
-        d,
-        no_links(1),
-        trained.unknown_bias,
+    return Evidence(
+        row.level,
+        row.value.astype(np.float64),
+        user_part.pair_scores(nobody, row.column),
+        expit(inputs[row.column, : side.n_hidden].astype(np.float64)),
     )
 
 
-def _log_likelihood(
-    gaussian: bool, row: CSR, rest: Array, x: Array, coupling: Array, bias: Array
-) -> tuple[float, Array, Array]:
-    """log P of the fold-in user's ratings, each given the item's hidden units, and its gradients.
-
-    `rest` (m, n) is what the user side says of each rating, `x` (m, d) the items' hidden input.
-    """
-    if gaussian:
-        hidden = expit(x)
-        error = row.value - rest[:, 0] - bias[0] - hidden @ coupling[0]
-        return -0.5 * float(error @ error), (error @ hidden)[None], error.sum()[None]
-    z = x[:, None, :] + coupling
-    scores = log_softmax(rest + bias + np.logaddexp(0.0, z).sum(axis=2), axis=1)
-    observed = np.arange(len(row.level)), row.level
-    residual = -np.exp(scores)
-    residual[observed] += 1.0
-    return (
-        float(scores[observed].sum()),
-        np.einsum("ms,msk->sk", residual, expit(z)),
-        residual.sum(axis=0),
-    )
+def side_of(people: Sequence[Own], trained: Side) -> Side:
+    """The item side with these people as its columns."""
+    own = trained.parameters
+    n, d, dtype = own.coupling.shape[1], trained.n_hidden, own.coupling.dtype
+    coupling = np.zeros((len(people), n, padded(d)), dtype)
+    bias = np.zeros((len(people) if own.rating_bias.size else 0, n), dtype)
+    for place, one in enumerate(people):
+        coupling[place, :, :d] = one.coupling
+        if own.rating_bias.size:
+            bias[place] = one.bias
+    parameters = Parameters(own.hidden_bias, bias, coupling, own.link_weight[:0])
+    return Side(parameters, d, no_links(len(people)), trained.unknown_bias)

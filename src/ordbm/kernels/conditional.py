@@ -26,7 +26,6 @@ from ordbm.kernels.stages import (
     level_terms,
     log_products,
     spread_residual,
-    store_levels,
 )
 from ordbm.kernels.structures import LEVELS
 
@@ -54,6 +53,15 @@ def fill_level_exp(weights, up, down):
         for k in range(weights.shape[1]):
             up[s, k] = fast_exp(min(max(weights[s, k], -steepest), steepest))
             down[s, k] = one / up[s, k]
+
+
+@njit(**INNER)
+def store_levels(rows, index, table):
+    """table[index[t], s] = rows[t, s] for the n levels; `rows` is padded."""
+    for t in range(index.size):
+        to = table[index[t]]
+        for s in range(to.size):
+            to[s] = rows[t, s]
 
 
 @njit(**INNER)

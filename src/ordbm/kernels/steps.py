@@ -7,7 +7,6 @@ the number of threads.
 from numba import njit
 
 from ordbm.kernels.options import INNER, KERNEL
-from ordbm.kernels.vector import move_coupling
 
 
 @njit(**INNER)
@@ -33,6 +32,18 @@ def move_bias(w, v, gradient, mean, smoothing, pull, momentum, rate):
         add_scaled(gradient[other], smoothing[other], v)
     for s in range(w.size):
         w[s] += rate * v[s]
+
+
+@njit(**INNER)
+def move_coupling(w, v, gradient, mean, smoothing, pull, momentum, rate):
+    """v = momentum v + K g - pull (w - mean);  w += rate v, for one column's coupling (n, d)."""
+    n, d = w.shape
+    for s in range(n):
+        for k in range(d):
+            v[s, k] = momentum * v[s, k] - pull * (w[s, k] - mean[s, k])
+        for other in range(n):
+            add_scaled(smoothing[s, other], gradient[other], v[s])
+        add_scaled(rate, v[s], w[s])
 
 
 @njit(**KERNEL)

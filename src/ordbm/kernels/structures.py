@@ -5,7 +5,7 @@ uses and the weight is one; for a Gaussian machine there is a single level and t
 standardised rating. With that, nearly every kernel serves both.
 
 n levels, C columns, d hidden units, E links, B pair features. While learning, d is padded to whole
-vectors (see `vector`), and couplings are those of G groups of levels: all of a group have the same.
+vectors (see `stages`), and couplings are those of G groups of levels: all of a group have the same.
 """
 
 from typing import NamedTuple

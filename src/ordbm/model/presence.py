@@ -75,7 +75,12 @@ class ConditionedPresence:
     @cached_property
     def degree_scale(self) -> Array:
         """Of every user, for items not rated, (users,)."""
-        return self.presence.degree_scale(np.diff(self.by_user.start))
+        return self.presence.degree_scale(self._count)
+
+    @cached_property
+    def _count(self) -> Array:
+        """Ratings of each user."""
+        return np.diff(self.by_user.start)
 
     @property
     def users_at_once(self) -> int:
@@ -89,7 +94,7 @@ class ConditionedPresence:
         """
         out = self._recalibrate(users, self.potential(users))
         # Without their only rating somebody has rated nothing, and the map is not for them.
-        place = np.flatnonzero((users >= 0) & (np.diff(self.by_user.start)[users] == 1))
+        place = np.flatnonzero((users >= 0) & (self._count[users] == 1))
         item = self.by_user.column[self.by_user.start[users[place]]]
         out[place, item] = self.presence.item_bias[item] + self.user_bias[users[place]]
         return out
@@ -101,14 +106,16 @@ class ConditionedPresence:
         known = np.where(users >= 0, users, 0).astype(np.int64)
         bias = presence.item_bias[presence.linked]
 
+        threads = max(1, min(self.threads, len(users)))
+
         def work(thread: int) -> None:
-            begin, end = share(len(known), thread, self.threads)
+            begin, end = share(len(known), thread, threads)
             kernels.log_odds(
                 begin, end, known, self.rated.start, self.rated.column, self.degree_scale,
                 presence.weight, bias, self.user_bias, out,
             )  # fmt: skip
 
-        run_on_threads(self.threads, work)
+        run_on_threads(threads, work)
         self._leave_own_out(known, bias, out)
         if len(presence.linked) < len(presence.item_bias):
             linked, out = out, presence.item_bias + self.user_bias[known][:, None]
@@ -118,25 +125,27 @@ class ConditionedPresence:
 
     def _leave_own_out(self, users: Codes, bias: Array, potential: Array) -> None:
         """Scale the links of pairs that are rated by the number of the user's other ratings."""
-        row = np.repeat(np.arange(len(users)), np.diff(self.rated.start)[users])
+        row = np.repeat(np.arange(len(users)), self.rated.sizes_of(users))
         column = self.rated.column[self.rated.positions_of(users)]
-        count = np.diff(self.by_user.start)[users]
+        count = self._count[users]
         other = self.presence.degree_scale(count - 1) / self.degree_scale[users]
         alone = bias[column] + self.user_bias[users][row]
         potential[row, column] = alone + (potential[row, column] - alone) * other[row]
 
     def _recalibrate(self, users: Codes, potential: Array) -> Array:
         """Log-odds for rows of potentials, (users, any), in their place."""
-        has_rated = (users >= 0) & (np.diff(self.by_user.start)[users] > 0)
+        has_rated = (users >= 0) & (self._count[users] > 0)
         first, step = KNOTS[0], KNOTS[1] - KNOTS[0]
 
+        threads = max(1, min(self.threads, len(users)))
+
         def work(thread: int) -> None:
-            begin, end = share(len(users), thread, self.threads)
+            begin, end = share(len(users), thread, threads)
             kernels.recalibrate(
                 begin, end, has_rated, first, step, self.presence.recalibration, potential
             )
 
-        run_on_threads(self.threads, work)
+        run_on_threads(threads, work)
         return potential
 
     def pair_log_odds(self, users: Codes, items: Codes) -> Array:
@@ -169,26 +178,32 @@ class ConditionedPresence:
         return [(int(linked[mine[one]]), float(added[one])) for one in best if added[one] > 0]
 
 
-def fold_in_presence(conditioned: ConditionedPresence, items: Codes) -> ConditionedPresence:
-    """What is said of a fold-in user, code 0, who rated these items.
+def fold_in_presence(
+    conditioned: ConditionedPresence, rows: CSR, users: Codes
+) -> ConditionedPresence:
+    """What is said of people who rated these items, a row each: `users` of codes, or new ones (-1).
 
-    Their bias is where the machine expects them to rate as many items as they did, drawn to that of
-    a typical user.
+    The bias of somebody new is where the machine expects them to rate as many items as they did,
+    drawn to that of a typical user; that of a user moves as this does from what they had rated.
     """
-    row = CSR(
-        np.array([0, len(items)], np.int64),
-        np.sort(items).astype(np.int32),
-        np.zeros(len(items), np.uint8),
-        np.zeros(0, np.float32),
-        np.zeros(0, np.int32),
-    )
-    found = ConditionedPresence(conditioned.presence, row, 1, np.zeros(1, np.float32))
-    if len(items):
-        without_bias = found.potential(np.zeros(1, np.int32))[0]
-        found.user_bias[0] = fitting_bias(
-            without_bias, len(items), conditioned.presence.user_precision
-        )
-    return found
+    bias = _fitting_biases(conditioned, rows)
+    known = np.flatnonzero(users >= 0)
+    if len(known):
+        had = conditioned.by_user.rows_of(users[known])
+        bias[known] -= _fitting_biases(conditioned, had)
+        bias[known] += conditioned.user_bias[users[known]]
+    return ConditionedPresence(conditioned.presence, rows, conditioned.threads, bias)
+
+
+def _fitting_biases(conditioned: ConditionedPresence, rows: CSR) -> Array:
+    """Of people who rated these items, one by one."""
+    bias = np.zeros(rows.n_rows, np.float32)
+    found = ConditionedPresence(conditioned.presence, rows, conditioned.threads, bias)
+    for person, count in enumerate(np.diff(rows.start)):
+        if count:
+            without_bias = found.potential(np.array([person], np.int32))[0]
+            bias[person] = fitting_bias(without_bias, count, conditioned.presence.user_precision)
+    return bias
 
 
 def fitting_bias(potential: Array, count: float, precision: float = 0.0) -> float:

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from ordbm.errors import SettingsError
 from ordbm.model.declaration import Checked, leaves, setting
-from ordbm.model.learners import LEARNERS, Learner, learner_of
+from ordbm.model.learners import LEARNERS, Learner, PseudoLikelihood, learner_of
 from ordbm.model.rules import PresenceRules, SizeRules
 from ordbm.runtime.checks import check_choice, check_count, said
 
@@ -20,8 +20,27 @@ MACHINE_PANEL, LEARNING_PANEL = "The machine", "Learning"  # panels of the comma
 
 MOST_HIDDEN = 100_000  # of a user or an item: far more than ratings could teach
 
+SIZES = SizeRules()
 PRESETS: dict[str, dict[str, Any]] = {
+    # A fifteenth of the default's work on ML-1M, a tenth on small data; chosen on validation
+    # ratings by `benchmarks/trials --trials fast`. Items that few rate have no presence links.
+    "fast": {
+        "size_rules": replace(SIZES, most_members=2, times_hidden=1),
+        "item_links": 0,
+        "epochs": 14,
+        "learner": PseudoLikelihood(decay=0.91),
+        "presence_rules": PresenceRules(most_linked=1000),
+    },
     "default": {},
+    # Twice the machines, where data allow for it; `benchmarks/trials --trials best`.
+    "best": {
+        "size_rules": replace(
+            SIZES,
+            most_members=2 * SIZES.most_members,
+            learnt_at_once=2 * SIZES.learnt_at_once,
+            most_couplings=2 * SIZES.most_couplings,
+        ),
+    },
     # Section 4.1: 20 hidden units, top 100 positive Pearson neighbours on both sides, CD-1 inside
     # the alternation, blocks of 100, rate 0.1, N(0, 0.01): the last four are the learner's own.
     # The paper predicts the mode of mean field: `predict(users, items, decode="mode",
@@ -87,7 +106,8 @@ class Settings(Checked):
     seed: int = setting(0, "Of the initial parameters and of sampling.", panel=LEARNING_PANEL)
     _: KW_ONLY
     preset: str = setting(
-        "default", "Where settings not given come from: our defaults, or the paper's section 4.1.",
+        "default", "Where settings not given come from: for speed, for all uses, for accuracy, or "
+        "the paper's section 4.1.",
         choices=tuple(PRESETS), panel=MACHINE_PANEL,
     )  # fmt: skip
     link_shrinkage: float = setting(

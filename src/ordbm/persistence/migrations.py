@@ -1,8 +1,8 @@
 """Files of older formats, made newer one format at a time.
 
-`MIGRATIONS[kind][n]` turns the header and the arrays of format n into those of format n + 1. The
-first release writes format 1, so there are none yet; a change of what files hold comes with a
-higher number in `container.FORMAT`, a function here, and a sample of the format before.
+`MIGRATIONS[kind][n]` turns the header and the arrays of format n into those of format n + 1. A
+change of what files hold comes with a higher number in `container.FORMAT`, a function here, and a
+sample of the format before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
     Migration = Callable[[Header, Arrays], tuple[Header, Arrays]]
 
-MIGRATIONS: dict[str, dict[int, Migration]] = {"model": {}, "checkpoint": {}}
+
+def _nothing_packed(header: Header, arrays: Arrays) -> tuple[Header, Arrays]:
+    """Format 1 of a model has all tables as they are."""
+    return header | {"packed": {}}, arrays
+
+
+MIGRATIONS: dict[str, dict[int, Migration]] = {"model": {1: _nothing_packed}, "checkpoint": {}}
 
 
 def migrated(

@@ -8,6 +8,7 @@ tables) is not stored but made again.
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from ordbm.model.features import Features, features
 from ordbm.model.learners import learner_of
 from ordbm.model.machine import Machine, Parameters, Side
 from ordbm.model.neighbours import Links
+from ordbm.model.rounding import level_axes
 from ordbm.model.settings import Settings, settings_of
 from ordbm.persistence.container import (
     FAULTS,
@@ -38,6 +40,7 @@ from ordbm.persistence.container import (
     write_container,
 )
 from ordbm.persistence.json_values import STORABLE, packed_ids, unpacked_ids
+from ordbm.persistence.packed_tables import MemoryClaimError, PackedTables, packed_tables
 from ordbm.persistence.stored_links import link_arrays, unpacked_links
 from ordbm.persistence.stored_presence import packed_presence, presence_arrays, unpacked_presence
 from ordbm.persistence.stored_priors import (
@@ -73,7 +76,7 @@ class Stored(NamedTuple):
     file_bytes: int | None = None  # of the file that it comes from
 
 
-def save_model(path: str | os.PathLike[str], model: Stored) -> None:
+def save_model(path: str | os.PathLike[str], model: Stored, *, overwrite: bool = False) -> None:
     """Write the model file; the same model gives the same bytes."""
     fitted = model.fitted
     rows = fitted.given.by_user
@@ -88,6 +91,7 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
     for number, machine in enumerate(fitted.machines):
         arrays |= _machine_arrays(machine, number)
     arrays |= presence_arrays(fitted.presence)
+    lengths, arrays = packed_tables(arrays, fitted)
     assert fitted.fold_in_priors is not None
     arrays |= fold_in_arrays(fitted.fold_in_priors)
     header = {
@@ -104,12 +108,13 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
         "standardiser": fitted.standardiser,
         "presence": packed_presence(fitted.presence),
         "fold_in": packed_fold_in(fitted.fold_in_priors),
+        "packed": lengths,
     }
     try:
         _stored(json.loads(json.dumps(header)), dict(arrays))
     except FAULTS as error:  # better now than when the model is gone
         raise ModelFileError(f"this model cannot be stored: {error}") from None
-    write_container(path, "model", header, arrays)
+    write_container(path, "model", header, arrays, overwrite=overwrite)
 
 
 def load_model(path: str | os.PathLike[str], memory: float = ANSWER_MEMORY) -> Stored:
@@ -121,7 +126,9 @@ def load_model(path: str | os.PathLike[str], memory: float = ANSWER_MEMORY) -> S
         header, arrays = read_opened(file, path, "model")
         file_bytes = os.fstat(file.fileno()).st_size
     try:
-        stored = _stored(header, arrays)
+        stored = _stored(header, arrays, max(memory, TIMES_THE_FILE * file_bytes))
+    except MemoryClaimError as claim:
+        raise _too_large(path, file_bytes, claim.args[0]) from None
     except FAULTS as error:  # its checksum holds, its content does not
         reason = f"no {error}" if isinstance(error, KeyError) else error
         raise ModelFileError(
@@ -130,11 +137,15 @@ def load_model(path: str | os.PathLike[str], memory: float = ANSWER_MEMORY) -> S
         ) from None
     needed = bytes_for_answers(stored.fitted)
     if needed > max(memory, TIMES_THE_FILE * file_bytes):
-        raise ModelFileError(
-            f"{os.fspath(path)!r} has {file_bytes:,} bytes, and its answers would need "
-            f"{needed:,}: if you trust it, load it with ordbm.load(path, memory={1.1 * needed:.2g})"
-        )
+        raise _too_large(path, file_bytes, needed)
     return stored._replace(file_bytes=file_bytes)
+
+
+def _too_large(path: str | os.PathLike[str], file_bytes: int, needed: int) -> ModelFileError:
+    return ModelFileError(
+        f"{os.fspath(path)!r} has {file_bytes:,} bytes, and its answers would need {needed:,}: if "
+        f"you trust it, load it with ordbm.load(path, memory={1.1 * needed:.2g})"
+    )
 
 
 def bytes_for_answers(fitted: FittedModel) -> int:
@@ -158,12 +169,16 @@ def bytes_for_answers(fitted: FittedModel) -> int:
     return 2 * inputs * len(fitted.machines) + 4 * at_points + potentials
 
 
-def _stored(header: Header, arrays: Arrays) -> Stored:
+def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
     told = unpacked_settings(header["settings"])
     settings = settings_of(**told)
     learner_of(settings.learner)
     scale = unpacked_scale(header["scale"])
     users, items = (IdMap(unpacked_ids(f"{name}_ids", arrays)) for name in ("user", "item"))
+    # The file may come from a larger computer; results do not depend on threads.
+    threads = min(thread_count(settings.threads), thread_count(None))
+    tables = PackedTables(header["packed"], arrays, memory, threads)
+    tables.restore_indices(_index_sizes(arrays))
     n_levels = len(scale) if isinstance(scale, RatingScale) else 1
     table = features(header["features"], n_levels, _level_groups(header, n_levels))
     if scale.is_continuous and not table.is_gaussian:
@@ -171,8 +186,8 @@ def _stored(header: Header, arrays: Arrays) -> Stored:
     standardiser = unpacked_standardiser(header["standardiser"], scale, needed=table.is_gaussian)
     rows = _rows(arrays, len(users), len(items), scale, standardiser)
     settings = replace(settings, hidden=tuple(header["hidden"]))  # may follow the ratings
-    machines = _machines(header["members"], arrays, settings, table, len(users), len(items))
-    presence = unpacked_presence(header["presence"], arrays, len(users), len(items))
+    machines = _machines(header["members"], arrays, tables, settings, table, len(users), len(items))
+    presence = unpacked_presence(header["presence"], arrays, len(users), len(items), tables)
     fold_in_priors = unpacked_fold_in(header["fold_in"], arrays, machines, len(items))
     if arrays:
         raise ValueError(f"{min(arrays)} has no place in it")
@@ -187,13 +202,25 @@ def _stored(header: Header, arrays: Arrays) -> Stored:
             standardiser,
             machines,
             CSRPair(*with_transpose(rows, len(items))),
-            # The file may come from a larger computer; results do not depend on threads.
-            min(thread_count(settings.threads), thread_count(None)),
+            threads,
             _origin(header["version"], header["time"]),
             presence,
             fold_in_priors,
         ),
     )
+
+
+def _index_sizes(arrays: Arrays) -> dict[str, int]:
+    """How many indices there are of each kind, by arrays that are never packed."""
+    n_ratings = int(taken(dict(arrays), "ratings.start", np.int64, None)[-1])
+    sizes = {"ratings.column": n_ratings, "ratings.level": n_ratings}
+    for side in ("user_side", "item_side"):
+        if f"{side}.link_similarity" in arrays:
+            n_links = len(arrays[f"{side}.link_similarity"])
+            sizes |= {f"{side}.link_low": n_links, f"{side}.link_high": n_links}
+    if not 0 <= n_ratings < 2**40:
+        raise ValueError("the users' ratings do not add up")
+    return sizes
 
 
 def _id_arrays(name: str, ids: IdMap) -> Arrays:
@@ -266,7 +293,13 @@ def _machine_arrays(machine: Machine, member: int) -> Arrays:
 
 
 def _machines(
-    count: Any, arrays: Arrays, settings: Settings, table: Features, n_users: int, n_items: int
+    count: Any,
+    arrays: Arrays,
+    tables: PackedTables,
+    settings: Settings,
+    table: Features,
+    n_users: int,
+    n_items: int,
 ) -> list[Machine]:
     """All machines, their shapes as the settings have them."""
     if type(count) is not int or not 1 <= count <= len(arrays):
@@ -277,16 +310,19 @@ def _machines(
         place = _place(member)
         level_bias = taken(arrays, f"{place}level_bias", np.dtype(settings.dtype), table.n_levels)
         sides = [
-            _side(arrays, f"{place}{name}_side", number, links[number], settings, table)
+            _side(arrays, tables, f"{place}{name}_side", number, links[number], settings, table)
             for number, name in enumerate(("user", "item"))
         ]
         machines.append(Machine(table, level_bias, *sides))
-        _check_machine(machines[-1])
+    tables.restore()
+    for machine in machines:
+        _check_machine(machine)
     return machines
 
 
 def _side(
     arrays: Arrays,
+    tables: PackedTables,
     name: str,
     number: int,
     links: Links | None,
@@ -311,9 +347,12 @@ def _side(
     parameters = Parameters(
         hidden_bias=own("hidden_bias", d),
         rating_bias=own("rating_bias", links.n_columns if present else 0, table.n_levels),
-        coupling=own("coupling", links.n_columns, table.n_levels, d),
-        link_weight=own("link_weight", links.n_edges, table.n_pair),
-    )
+        coupling=tables.taken(
+            f"{name}.coupling", dtype, (links.n_columns, table.n_levels, d),
+            n_hidden, level_axes(table),
+        ),
+        link_weight=tables.taken(f"{name}.link_weight", dtype, (links.n_edges, table.n_pair)),
+    )  # fmt: skip
     return Side(parameters, n_hidden, links, own("unknown_bias", table.n_levels))
 
 

@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ordbm.kernels.rounding import fill_symmetric
 from ordbm.model.machine import LARGEST_PARAMETER
 from ordbm.model.presence import KNOTS, Presence
+from ordbm.model.rounding import PRESENCE_QUANTUM
 from ordbm.persistence.container import Arrays, Header, taken
+from ordbm.persistence.packed_tables import PackedTables
 
 
 def packed_presence(presence: Presence | None) -> Header | None:
@@ -36,8 +39,10 @@ def presence_arrays(presence: Presence | None) -> Arrays:
     }
 
 
-def unpacked_presence(plain: Any, arrays: Arrays, n_users: int, n_items: int) -> Presence | None:
-    """Presence out of `arrays`, checked; None if it was not learnt."""
+def unpacked_presence(
+    plain: Any, arrays: Arrays, n_users: int, n_items: int, tables: PackedTables | None = None
+) -> Presence | None:
+    """Presence out of `arrays`, checked; None if it was not learnt. `tables` may have its links."""
     if plain is None:
         return None
     numbers = [plain[name] for name in ("typical_degree", "unknown_bias", "user_precision")]
@@ -47,7 +52,10 @@ def unpacked_presence(plain: Any, arrays: Arrays, n_users: int, n_items: int) ->
     size = len(linked)
     if size and (linked[0] < 0 or linked[-1] >= n_items or (linked[1:] <= linked[:-1]).any()):
         raise ValueError("linked items are out of range or out of order")
-    link = taken(arrays, "presence.link", np.float32, size * (size - 1) // 2)
+    tables = tables or PackedTables({}, arrays)
+    n_links = size * (size - 1) // 2
+    link = tables.taken("presence.link", np.float32, (n_links,), axes=PRESENCE_QUANTUM)
+    tables.restore()
     item_bias = taken(arrays, "presence.item_bias", np.float32, n_items)
     user_bias = taken(arrays, "presence.user_bias", np.float32, n_users)
     recalibration = taken(arrays, "presence.recalibration", np.float32, len(KNOTS))
@@ -60,8 +68,7 @@ def unpacked_presence(plain: Any, arrays: Arrays, n_users: int, n_items: int) ->
     if (np.diff(KNOTS + recalibration) <= 0).any():
         raise ValueError("log-odds of being rated do not grow with their potentials")
     weight = np.zeros((size, size), np.float32)
-    weight[np.triu_indices(size, 1)] = link
-    weight += weight.T
+    fill_symmetric(link, weight)
     return Presence(
         item_bias, user_bias, linked, weight, typical, unknown_bias, user_precision, recalibration
     )

@@ -65,16 +65,7 @@ class FoldInPriors(NamedTuple):
             [np.ascontiguousarray(table[..., :n_hidden]) for table in by_direction],
         )
 
-    def couplings(self, items: Array) -> list[CouplingPrior]:
-        """The prior of each machine for somebody who rated these items."""
+    def coupling_means(self, items: Array) -> list[Array]:
+        """Where each machine expects couplings, (n, hidden units), of who rated these items."""
         own = fold_in_embedding(self.read_by_item, items)
-        means = [np.tensordot(own, table, 1) for table in self.by_direction]
-        return [CouplingPrior(mean, self.precision, self.unit) for mean in means]
-
-
-class CouplingPrior(NamedTuple):
-    """Normal in the space of features that are `unit` times the machine's."""
-
-    mean: Array  # (n, hidden units) in level space
-    precision: float
-    unit: float
+        return [np.tensordot(own, table, 1) for table in self.by_direction]

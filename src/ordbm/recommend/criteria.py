@@ -12,7 +12,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import log_expit, ndtr
+from scipy.special import expit, log_expit, ndtr
 
 from ordbm.data.numeric_columns import finite_numbers
 from ordbm.data.scale import RatingScale, Scale
@@ -37,17 +37,22 @@ class Facts(NamedTuple):
 
 
 class Score:
-    """A number for each pair; `first` is a quick one that chooses which pairs get the real one."""
+    """A number for each pair. `needs_rating` and `needs_presence` say which facts it reads."""
 
     needs_rating = True
-
-    def first(self, log_odds: Numbers, popularity: Numbers) -> Numbers:  # noqa: ARG002
-        """From presence alone, of any shape."""
-        return log_odds
+    needs_presence = True
 
     def of(self, facts: Facts) -> Numbers:
         """Of each pair, (pairs,)."""
         raise NotImplementedError
+
+    def bound(self, log_odds: Numbers, popularity: Numbers, scale: Scale) -> Numbers:  # noqa: ARG002
+        """What `of` is at most, whatever the rating: from presence alone, of any shape.
+
+        Items are rated in the order of their bounds, until no other can reach the list: a score
+        without bounds is asked about every item.
+        """
+        return np.full_like(log_odds, np.inf, np.float64)
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,9 @@ class Rated(Score):
 
     def of(self, facts: Facts) -> Numbers:
         return facts.log_odds
+
+    def bound(self, log_odds: Numbers, popularity: Numbers, scale: Scale) -> Numbers:  # noqa: ARG002
+        return log_odds
 
 
 @dataclass(frozen=True)
@@ -81,9 +89,13 @@ class AtLeast(Score):
         least = least_relevant(scale, self.rating, name="rating")
         if isinstance(scale, RatingScale) and least > scale.values[-1]:
             raise SettingsError(f"rating={self.rating!r}: the scale ends at {scale.values[-1]:g}")
-        log_proba = self.weight * log_expit(facts.log_odds) + np.log(
-            survival_proba(facts.rating, least)
-        )
+        return self._log_odds(facts.log_odds, np.log(survival_proba(facts.rating, least)))
+
+    def bound(self, log_odds: Numbers, popularity: Numbers, scale: Scale) -> Numbers:  # noqa: ARG002
+        return self._log_odds(log_odds, 0.0)
+
+    def _log_odds(self, rated: Numbers, log_survival: Any) -> Numbers:
+        log_proba = self.weight * log_expit(rated.astype(np.float64)) + log_survival
         return log_proba - np.log1p(-np.exp(np.minimum(log_proba, -1e-12)))
 
 
@@ -100,23 +112,34 @@ class Gain(Score):
         rating = facts.rating
         if not isinstance(rating, LevelDistribution):
             raise SettingsError("expected gain needs levels, and these ratings are continuous")
-        worth = 2.0 ** np.arange(len(rating.scale.values)) - 1
-        if self.gains is not None:
-            worth = np.zeros(len(rating.scale.values))
-            given = finite_numbers(list(self.gains.values()))
-            worth[rating.scale.codes(list(self.gains))] = given
-        return np.exp(log_expit(facts.log_odds)) * (rating.proba @ worth)
+        return expit(facts.log_odds.astype(np.float64)) * (rating.proba @ self._worth(rating.scale))
+
+    def bound(self, log_odds: Numbers, popularity: Numbers, scale: Scale) -> Numbers:
+        if not isinstance(scale, RatingScale):
+            return super().bound(log_odds, popularity, scale)
+        return expit(log_odds.astype(np.float64)) * self._worth(scale).max()
+
+    def _worth(self, scale: RatingScale) -> Numbers:
+        """Of each level."""
+        if self.gains is None:
+            return 2.0 ** np.arange(len(scale.values)) - 1
+        worth = np.zeros(len(scale.values))
+        worth[scale.codes(list(self.gains))] = finite_numbers(list(self.gains.values()))
+        return worth
 
 
 @dataclass(frozen=True)
 class MeanRating(Score):
     """The expected rating of an item, should it be rated."""
 
-    def first(self, log_odds: Numbers, popularity: Numbers) -> Numbers:  # noqa: ARG002
-        return 1e-3 * log_odds
+    needs_presence = False
 
     def of(self, facts: Facts) -> Numbers:
         return facts.rating.mean()
+
+    def bound(self, log_odds: Numbers, popularity: Numbers, scale: Scale) -> Numbers:  # noqa: ARG002
+        most = scale.values[-1] if isinstance(scale, RatingScale) else np.inf
+        return np.full(np.shape(popularity), most, np.float64)
 
 
 @dataclass(frozen=True)
@@ -134,6 +157,11 @@ class Energy(Score):
             return facts.log_odds + (rating.proba * log_proba).sum(axis=1)
         return facts.log_odds - 0.5 * np.log(2 * np.pi * np.e * rating.deviation() ** 2)
 
+    def bound(self, log_odds: Numbers, popularity: Numbers, scale: Scale) -> Numbers:
+        if isinstance(scale, RatingScale):  # no entropy of levels is below zero
+            return log_odds
+        return super().bound(log_odds, popularity, scale)
+
 
 @dataclass(frozen=True)
 class Mixture(Score):
@@ -150,8 +178,14 @@ class Mixture(Score):
             _check_number("weight", weight)
         object.__setattr__(self, "parts", parts)
 
-    def first(self, log_odds: Numbers, popularity: Numbers) -> Numbers:
-        return _sum((score.first(log_odds, popularity), weight) for score, weight in self.parts)
+    def bound(self, log_odds: Numbers, popularity: Numbers, scale: Scale) -> Numbers:
+        if any(weight < 0 for _, weight in self.parts):
+            return super().bound(log_odds, popularity, scale)
+        return _sum(
+            (score.bound(log_odds, popularity, scale), weight)
+            for score, weight in self.parts
+            if weight
+        )
 
     def of(self, facts: Facts) -> Numbers:
         return _sum((score.of(facts), weight) for score, weight in self.parts)
@@ -173,8 +207,8 @@ class LongTail(Score):
             raise SettingsError(f"score={self.score!r}: use a score of ordbm.scores")
         _check_number("strength", self.strength)
 
-    def first(self, log_odds: Numbers, popularity: Numbers) -> Numbers:
-        return self.score.first(log_odds, popularity) - self._cost(popularity)
+    def bound(self, log_odds: Numbers, popularity: Numbers, scale: Scale) -> Numbers:
+        return self.score.bound(log_odds, popularity, scale) - self._cost(popularity)
 
     def of(self, facts: Facts) -> Numbers:
         return self.score.of(facts) - self._cost(facts.popularity)

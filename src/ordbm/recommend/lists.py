@@ -1,44 +1,37 @@
-"""Lists of items for people: what a fitted model ranks, by which score, and why."""
+"""Lists of items for people: what a fitted model ranks, by which score, and why.
+
+The score of an item is at most what it would be if the rating were the best there is: a bound that
+needs presence alone. Items are rated exactly in the order of their bounds, until as many as are
+asked for have scores that no other item can reach. So the list is the exact one, and few items are
+rated; one person's list and everybody's are made by the same steps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from ordbm.data.scale import RatingScale, level_values
+from ordbm.data.scale import level_values
 from ordbm.errors import SettingsError
 from ordbm.inference.catalogue import By, Catalogue
-from ordbm.inference.conditioned import ConditionedMachine
-from ordbm.inference.distributions import LevelDistribution, RatingDistribution
+from ordbm.inference.distributions import RatingDistribution
 from ordbm.inference.fitted import FittedModel
+from ordbm.inference.people import FoldIns, People, Users
+from ordbm.inference.top_n import top_columns, unseen_scores
 from ordbm.model.presence import ConditionedPresence
-from ordbm.recommend.criteria import Facts, MeanRating, Score, score_of
+from ordbm.recommend.criteria import Facts, Score, score_of
 from ordbm.recommend.diversity import diverse_places, hidden_directions
-from ordbm.recommend.recommendation import Recommendation, recommendations
-from ordbm.recommend.top_n import catalogue_lists, top_columns, top_lists, unseen_scores
+from ordbm.recommend.recommendation import Ranked, Recommendation, recommendations
 from ordbm.runtime.arrays import Array, Codes, Mask
 
-Ranked = tuple[int, NDArray[Any], NDArray[Any]]  # a user, items, scores
-
-LISTS_AT_ONCE = 2_000
-SHORTLIST = 10  # times as many items as a list has are looked at closely
-LEAST_SHORTLIST = 1000  # for one person
-MACHINES = 2  # whose ratings order the lists of everybody; more hardly change them
+NUMBERS_AT_ONCE = 5_000_000  # people times items times levels of a block
+FIRST_LOOK = 32  # items rated at first, beside four times as many as are listed
+POOL = 10  # times as many items as are listed are known to a list that shall be diverse
 REASONS = 3  # of the person's items beside each listed one
-
-
-class Person(NamedTuple):
-    """Whom a list is for: a user's code, and the machines conditioned on all users or a new one."""
-
-    code: int
-    conditioned: tuple[ConditionedMachine, ...]
-    presence: ConditionedPresence | None
 
 
 def default_criterion(has_presence: bool) -> str:
@@ -49,16 +42,14 @@ def default_criterion(has_presence: bool) -> str:
     return "liked" if has_presence else "mean"
 
 
-def criterion_of(by: str | Score | None, has_presence: bool) -> By | Score:
-    """What to rank by: a score, or one of the two orders that need no presence."""
+def criterion_of(by: str | Score | None, has_presence: bool) -> Score | None:
+    """What to rank by; None is the paper's expected decrease of energy, which is no score."""
     if by is None:
         by = default_criterion(has_presence)
     if by == "energy":
-        return "energy"
+        return None
     score = score_of(by)
-    if isinstance(score, MeanRating):
-        return "mean"
-    if not has_presence:
+    if score.needs_presence and not has_presence:
         raise SettingsError(
             f"by={by!r} needs a model that has learnt which items get rated: "
             "OrdinalBM(presence=True)"
@@ -66,136 +57,171 @@ def criterion_of(by: str | Score | None, has_presence: bool) -> By | Score:
     return score
 
 
-def person_list(
+def ranked_lists(
     state: FittedModel,
-    person: Person,
+    people: People,
+    persons: Codes,
     n: int,
     by: str | Score | None,
-    allowed: Mask,
+    allowed: Mask | Callable[[int], Mask],
     diversity: Any = 0.0,
-) -> list[Recommendation]:
-    """The n best of the allowed items that the person has not rated, best first."""
+) -> Iterator[Ranked]:
+    """The n best of the allowed items that each person has not rated.
+
+    `allowed` (items,) is the same for all, or a function of the person.
+    """
     if not isinstance(diversity, Real) or not 0 <= float(diversity) <= 1:
         raise SettingsError(f"diversity={diversity!r}: must be from 0 to 1")
-    diversity = float(diversity)
-    way = criterion_of(by, person.presence is not None)
-    one = np.array([person.code], np.int32)
-    odds = None if person.presence is None else person.presence.log_odds(one)
+    score = criterion_of(by, people.presence is not None)
+    most = POOL * n if diversity else n
+    size = max(1, NUMBERS_AT_ONCE // max(len(state.items) * len(state.machines[0].level_bias), 1))
+    for first in range(0, len(persons), size):
+        block = persons[first : first + size]
+        masks = [allowed(int(one)) for one in block] if callable(allowed) else allowed
+        for ranked in _block_lists(state, people, block, most, score, np.asarray(masks)):
+            yield _diverse(state, ranked, n, float(diversity)) if diversity else ranked
+
+
+def _block_lists(
+    state: FittedModel,
+    people: People,
+    block: Codes,
+    n: int,
+    score: Score | None,
+    allowed: Mask,
+) -> Iterator[Ranked]:
+    odds = None if people.presence is None else people.presence.log_odds(block)
     popularity = np.diff(state.ratings.by_item.start)
-    if isinstance(way, Score):
-        assert odds is not None
-        rated = person.conditioned[0].ratings.by_user.columns_of(person.code)
-        quick = unseen_scores(way.first(odds, popularity), allowed, [rated])
-        items, score = next(top_lists(quick, max(LEAST_SHORTLIST, SHORTLIST * n)))
+    rated = [_rated(people, int(one)) for one in block]
+    if score is None:
+        bound = unseen_scores(_by_mean_field(state, people, block, "energy"), allowed, rated)
+        looked = top_columns(bound, n)
+        worth = np.take_along_axis(bound, looked, axis=1)
     else:
-        catalogues = tuple(map(Catalogue, person.conditioned))
-        most = len(state.items) if diversity or way != "energy" else n
-        values = level_values(state.scale)
-        _, items, score = next(catalogue_lists(catalogues, one, most, way, values, allowed))
-    # For one person many items can be rated exactly.
-    users = np.full(len(items), person.code, np.int32)
-    rating = state.ensemble_distribution(person.conditioned, users, items.astype(np.int32))
-    mean, confidence = rating.mean(), rating.confidence()
-    if isinstance(way, Score):
+        looked, worth = _best(state, people, block, n, score, odds, popularity, allowed, rated)
+    listed = worth > -np.inf
+    place, column = np.nonzero(listed)
+    items = looked[place, column]
+    rating = state.distribution(people, block[place], items.astype(np.int32))
+    figures = [worth[place, column], rating.mean(), rating.confidence()]
+    if odds is not None:
+        figures.append(expit(odds[place, items].astype(np.float64)))
+    ends = np.cumsum(listed.sum(axis=1))[:-1]
+    parts = zip(*(np.split(each, ends) for each in (items, *figures)), strict=True)
+    for person, part in zip(block, parts, strict=True):
+        yield Ranked(int(person), *part, *(() if odds is not None else (None,)))
+
+
+def _best(
+    state: FittedModel,
+    people: People,
+    block: Codes,
+    n: int,
+    score: Score,
+    odds: Array | None,
+    popularity: Array,
+    allowed: Mask,
+    rated: Iterable[Codes],
+) -> tuple[Codes, Array]:
+    """The n items with the best scores of each person, and these; -inf where there are fewer.
+
+    A person is done when the n-th best score is above all bounds of what was not looked at. By mean
+    alone, every item is; where machines cannot be asked at once, those that mean field has first.
+    """
+    n_items = len(popularity)
+    n = min(n, n_items)
+    if score.needs_presence:
         assert odds is not None
-        score = way.of(Facts(rating, odds[0, items], popularity[items]))
-    elif way == "mean":
-        score = mean
-    order = np.argsort(-score, kind="stable")
-    if diversity:
-        order = order[: SHORTLIST * n]
-        order = order[
-            diverse_places(score[order], hidden_directions(state, items[order]), n, diversity)
-        ]
-    order = order[:n]
-    listed = items[order]
-    lines = recommendations(state.items, listed, score[order], mean[order], confidence[order])
-    return lines if odds is None else _with_presence(state, person, lines, listed, odds[0])
+        limit, look = score.bound(odds, popularity, state.scale), n
+        if score.needs_rating:
+            look = FIRST_LOOK + 4 * n
+    elif state.is_quick:
+        limit, look = np.zeros((len(block), n_items)), n_items
+    else:
+        limit, look = _by_mean_field(state, people, block, "mean"), FIRST_LOOK + POOL * n
+    bound = unseen_scores(limit, allowed, rated)
+    items = np.zeros((len(block), n), np.int64)
+    worth = np.full((len(block), n), -np.inf)
+    left = np.arange(len(block))
+    while len(left):
+        look = min(look, n_items)
+        short = top_columns(bound[left], look)
+        limit = np.take_along_axis(bound[left], short, axis=1)
+        place, column = np.nonzero(limit > -np.inf)
+        asked = short[place, column]
+        value = np.full(short.shape, -np.inf)
+        value[place, column] = score.of(
+            Facts(
+                rating=_rating(state, people, block[left[place]], asked, score),
+                log_odds=np.zeros(len(asked)) if odds is None else odds[left[place], asked],
+                popularity=popularity[asked],
+            )
+        )
+        best = np.lexsort((short, -value))[:, :n]
+        items[left] = np.take_along_axis(short, best, axis=1)
+        worth[left] = np.take_along_axis(value, best, axis=1)
+        if n == 0 or look == n_items or not (score.needs_rating and score.needs_presence):
+            break
+        left = left[~((worth[left, -1] > limit[:, -1]) | (limit[:, -1] == -np.inf))]
+        look *= 4
+    return items, worth
 
 
-def _with_presence(
-    state: FittedModel, person: Person, lines: list[Recommendation], listed: Codes, odds: Array
+def _rating(
+    state: FittedModel, people: People, person: Codes, items: Codes, score: Score
+) -> RatingDistribution:
+    """Of each pair; of none, where a score does not read it."""
+    if not score.needs_rating:
+        person, items = person[:0], items[:0]
+    return state.distribution(people, person, items.astype(np.int32))
+
+
+def _rated(people: People, person: int) -> Codes:
+    return people.given.columns_of(person) if person >= 0 else np.zeros(0, np.int32)
+
+
+def _by_mean_field(state: FittedModel, people: People, block: Codes, by: By) -> Array:
+    """Energy or mean of all items by mean field, (people, items), averaged over machines."""
+    values = level_values(state.scale)
+    if isinstance(people, Users) and (block >= 0).all():
+        return np.mean([one.scores(block, by, values) for one in state.catalogues], axis=0)
+    rows = []
+    nobody = FoldIns(state, np.array([-1]), [{}])
+    for person in block.tolist():
+        conditioned, code = people.conditioned(person) if person >= 0 else nobody.conditioned(0)
+        one = np.array([code], np.int32)
+        rows.append(
+            np.mean([Catalogue(each).scores(one, by, values) for each in conditioned], axis=0)
+        )
+    return np.concatenate(rows)
+
+
+def _diverse(state: FittedModel, ranked: Ranked, n: int, diversity: float) -> Ranked:
+    """The n of a longer list that are good, and unlike what is listed before."""
+    place = diverse_places(ranked.score, hidden_directions(state, ranked.items), n, diversity)
+    person, items, score, mean, confidence, rated = ranked
+    return Ranked(
+        person, items[place], score[place], mean[place], confidence[place],
+        None if rated is None else rated[place],
+    )  # fmt: skip
+
+
+def lines_of(
+    state: FittedModel, presence: ConditionedPresence | None, ranked: Ranked
 ) -> list[Recommendation]:
-    """The lines with P(rated), and the person's items that raise it most."""
-    assert person.presence is not None
-    proba = expit(odds[listed].astype(np.float64)).tolist()
+    """The lines of one person's list, with the person's items that raise P(rated) most."""
+    lines = recommendations(state.items, *ranked[1:5])
+    if presence is None or ranked.rated is None:
+        return lines
     return [
         line._replace(
             rated=rated,
             because=tuple(
                 (state.items[other], added)
-                for other, added in person.presence.reasons(person.code, item, REASONS)
+                for other, added in presence.reasons(ranked.person, item, REASONS)
             ),
         )
-        for line, item, rated in zip(lines, listed.tolist(), proba, strict=True)
+        for line, item, rated in zip(
+            lines, ranked.items.tolist(), ranked.rated.tolist(), strict=True
+        )
     ]
-
-
-def all_lists(state: FittedModel, users: Codes, n: int, by: str | Score | None) -> Iterator[Ranked]:
-    """(user, items, scores), best first, for each of the users, a block of them at a time."""
-    way = criterion_of(by, state.presence is not None)
-    if isinstance(way, Score):
-        return _by_score(state, users, n, way)
-    values = level_values(state.scale)
-    most = SHORTLIST * n if way == "mean" else n
-    ranked = catalogue_lists(state.catalogues, users, most, way, values, state.rated_items)
-    return _by_exact_mean(state, ranked, n) if way == "mean" else ranked
-
-
-def _by_exact_mean(state: FittedModel, ranked: Iterable[Ranked], n: int) -> Iterator[Ranked]:
-    """The n best of each list by exact means instead of mean-field ones, as many at a time."""
-    lists = iter(ranked)
-    while part := list(islice(lists, LISTS_AT_ONCE)):
-        users = np.concatenate([np.full(len(items), user, np.int32) for user, items, _ in part])
-        items = np.concatenate([items.astype(np.int32) for _, items, _ in part])
-        mean = state.distribution(users, items, "exact").mean()
-        ends = np.cumsum([len(listed) for _, listed, _ in part])[:-1]
-        for (user, listed, _), score in zip(part, np.split(mean, ends), strict=True):
-            order = np.argsort(-score, kind="stable")[:n]
-            yield user, listed[order], score[order]
-
-
-def _by_score(state: FittedModel, users: Codes, n: int, score: Score) -> Iterator[Ranked]:
-    """Presence chooses a shortlist; mean-field ratings settle the order of these."""
-    conditioned = state.conditioned_presence
-    assert conditioned is not None
-    by_user = state.ratings.by_user
-    popularity = np.diff(state.ratings.by_item.start)
-    most = SHORTLIST * n if score.needs_rating else n
-    size = conditioned.users_at_once
-    for begin in range(0, len(users), size):
-        block = users[begin : begin + size]
-        odds = conditioned.log_odds(block)
-        rated = map(by_user.columns_of, block)
-        quick = unseen_scores(score.first(odds, popularity), state.rated_items, rated)
-        short = top_columns(quick, most)
-        short[~np.isfinite(np.take_along_axis(quick, short, axis=1))] = -1
-        place, column = np.nonzero(short >= 0)
-        items = short[place, column]
-        worth = odds[place, items]
-        if score.needs_rating:
-            rating = _mean_field(state, block, short)
-            worth = score.of(Facts(rating, worth, popularity[items]))
-        value = np.full(short.shape, -np.inf)
-        value[place, column] = worth
-        order = np.argsort(-value, axis=1, kind="stable")[:, :n]
-        short = np.take_along_axis(short, order, axis=1)
-        value = np.take_along_axis(value, order, axis=1)
-        length = (short >= 0).sum(axis=1)
-        for user, count, listed, best in zip(block, length, short, value, strict=True):
-            yield int(user), listed[:count], best[:count]
-
-
-def _mean_field(state: FittedModel, users: Codes, items: NDArray[Any]) -> RatingDistribution:
-    """The ratings that users (U,) would give items (U, m), but for items below zero."""
-    place, column = np.nonzero(items >= 0)
-    catalogues = state.catalogues[:MACHINES]
-    if not all(one.is_quick for one in catalogues):
-        pairs = users[place], items[place, column].astype(np.int32)
-        return state.ensemble_distribution(state.conditioned[:MACHINES], *pairs, "mean_field")
-    assert isinstance(state.scale, RatingScale)
-    proba = np.zeros((*items.shape, len(state.scale.values)), state.machines[0].dtype)
-    for one in catalogues:
-        one.add_probabilities(users, items, proba)
-    proba /= len(catalogues)
-    return LevelDistribution(state.scale, proba[place, column])

@@ -1,4 +1,4 @@
-"""One line of a list."""
+"""One person's list, and a line of it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,17 @@ class Recommendation(NamedTuple):
     confidence: float
     rated: float | None = None
     because: tuple[tuple[Any, float], ...] = ()
+
+
+class Ranked(NamedTuple):
+    """One person's list: items, best first, with what is known of each."""
+
+    person: int
+    items: Codes
+    score: Array
+    mean: Array
+    confidence: Array
+    rated: Array | None  # P(rated), with presence
 
 
 def recommendations(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -55,21 +56,25 @@ def write_report(
     evaluations: Evaluated | Sequence[Evaluated],
     path: str | os.PathLike[str],
     *,
-    title: str = "Evaluation",
+    title: str | None = None,
+    date: dt.date | None = None,
     command: str | None = None,
     data: str | Mapping[str, object] | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """Write a page about one or several evaluations or cross-validations; its path.
 
-    `command` is how they were made; `data` says on what, in words or as names and values. The page
-    appears whole or not at all.
+    Without `title` it is called after the models, without `date` it has today's. `command` is how
+    they were made; `data` says on what, in words or as names and values. The page appears whole or
+    not at all; of files that are there, it replaces such pages only, or any with `overwrite`.
     """
     found = [evaluations] if isinstance(evaluations, Evaluated) else list(evaluations)
     if not found:
         raise RatingsError("nothing to report: give one evaluation or more")
     facts = {} if data is None else dict(data) if isinstance(data, Mapping) else {"data": data}
+    day = date or dt.datetime.now(dt.UTC).date()
     parts = [
-        _facts(found, facts, command),
+        _facts(found, {"date": day.isoformat(), **facts}, command),
         *_scores(found),
         *_reliability(found),
         *_calibration(found),
@@ -77,8 +82,15 @@ def write_report(
         *_by_activity(found),
     ]
     target = Path(path)
-    write_page(target, html_page(title, parts))
+    page = html_page(title or evaluation_title(found), parts)
+    write_page(target, page, overwrite=overwrite)
     return target
+
+
+def evaluation_title(found: Sequence[Evaluated]) -> str:
+    """`Evaluation of OrdinalBM beside bias, item-knn`: models without their settings."""
+    first, *others = (one.model.partition("(")[0] for one in found)
+    return f"Evaluation of {first}" + (f" beside {', '.join(others)}" if others else "")
 
 
 def _facts(
@@ -156,8 +168,8 @@ def _reliability(found: Sequence[Evaluated]) -> Iterator[PagePart]:
     if pictures:
         yield SectionHeading("Reliability")
         yield Paragraph(
-            "How often a rating at or above each threshold came true, by its predicted "
-            "probability. On the dashed line, what was predicted came true as often; larger dots "
+            "How much more often a rating at or above each threshold came true than was predicted, "
+            "by its predicted probability. On its dashed line, it came true as often; larger dots "
             "stand for more ratings."
         )
         yield Gallery(pictures)

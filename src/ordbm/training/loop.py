@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,6 +18,8 @@ from ordbm.runtime.interruption import first_ctrl_c_noted
 from ordbm.runtime.progress import Progress, Tell
 from ordbm.training.state import Saved, copy_arrays
 
+LOG = logging.getLogger("ordbm")
+
 
 @dataclass(frozen=True)
 class EpochRecord:
@@ -31,6 +34,14 @@ class EpochRecord:
     seconds: float = field(compare=False)  # learning only
     validation: dict[str, float] = field(default_factory=dict)  # log_loss, rmse, mae
     seconds_left: float = field(default=0.0, compare=False)  # to the planned end, all included
+
+    def __str__(self) -> str:
+        loss = self.validation.get("log_loss")
+        validation = f", validation log-loss {loss:.4f}" if loss is not None else ""
+        return (
+            f"epoch {self.epoch} of {self.epochs}: objective {self.objective:.4f}{validation}; "
+            f"{self.seconds:.1f} s, {self.seconds_left:.0f} s left"
+        )
 
 
 Callback = Callable[[EpochRecord], object]
@@ -121,6 +132,7 @@ def train(
             last += whole[-1]
             left = (epochs - epoch - 1) * median(whole[1:] or whole)  # the first may compile
             run.add(EpochRecord(epoch + 1, epochs, objective, seconds, found, left))
+            LOG.info("%s", run.records[-1])
             stop = [callback(run.records[-1]) is True for callback in callbacks]
             run.stopped = any(stop)
             run.save()

@@ -195,9 +195,8 @@ def _counts(conditioned: ConditionedPresence, by_user: CSR, user: int, cells: in
     items = by_user.column[by_user.start[user] : by_user.start[user + 1]]
     rated = np.zeros(len(conditioned.presence.item_bias))
     rated[items] = 1
-    return cell_counts(
-        fold_in_presence(conditioned, items).potential(np.zeros(1, np.int32))[0], rated, cells
-    )
+    alone = fold_in_presence(conditioned, by_user.rows_of(np.array([user])), np.array([-1]))
+    return cell_counts(alone.potential(np.zeros(1, np.int32))[0], rated, cells)
 
 
 def _learn(

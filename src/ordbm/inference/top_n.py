@@ -2,37 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from ordbm.inference.catalogue import By, Catalogue
 from ordbm.runtime.arrays import Array, Codes, Mask
-
-
-def catalogue_lists(
-    catalogues: Sequence[Catalogue],
-    users: Codes,
-    n: int,
-    by: By,
-    values: Array | None,
-    allowed: Mask,
-) -> Iterator[tuple[int, Codes, Array]]:
-    """(user, items, scores), best first, of the allowed items (items,) each user has not rated.
-
-    Scores are averaged over the catalogues of several machines. Ties go to the first item.
-    """
-    by_user = catalogues[0].conditioned.ratings.by_user
-    size = catalogues[0].users_at_once
-    for first in range(0, len(users), size):
-        block = users[first : first + size]
-        scores = catalogues[0].scores(block, by, values)
-        for other in catalogues[1:]:
-            scores += other.scores(block, by, values)
-        scores /= len(catalogues)
-        unseen = unseen_scores(scores, allowed, map(by_user.columns_of, block))
-        for user, (items, score) in zip(block, top_lists(unseen, n), strict=True):
-            yield int(user), items, score
 
 
 def unseen_scores(scores: Array, allowed: Mask, rated: Iterable[Codes]) -> Array:

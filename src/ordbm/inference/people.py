@@ -1,0 +1,192 @@
+"""People as a question has them: users of the model, and those who say something new.
+
+`person` numbers them: the codes of users, or 0, 1, … of fold-in people. All else — distributions,
+lists, explanations — asks these few methods, so that every verb serves everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ordbm.data.csr import CSR
+from ordbm.data.lookup import Ids, listed_ids, several
+from ordbm.data.standardiser import standardised
+from ordbm.errors import SettingsError
+from ordbm.inference.conditioned import ConditionedMachine
+from ordbm.inference.fold_in import OwnPrior, fold_in_machine
+from ordbm.kernels.ensemble import PeopleTables, RatingsByPerson
+from ordbm.model.presence import ConditionedPresence, fold_in_presence
+from ordbm.runtime.arrays import Codes
+
+if TYPE_CHECKING:
+    from ordbm.inference.ensemble_tables import EnsembleTables
+    from ordbm.inference.fitted import FittedModel
+
+
+class People(Protocol):
+    """What is known of some people."""
+
+    @property
+    def given(self) -> CSR:
+        """Their ratings on the scale, a row each."""
+
+    @property
+    def presence(self) -> ConditionedPresence | None:
+        """What is known of which items they rate; None if it was not learnt."""
+
+    def n_rated(self, person: Codes) -> Codes:
+        """How many items each of these has rated."""
+
+    def tables(self, person: Codes) -> PeopleTables:
+        """Some of them, as all machines see them at once."""
+
+    def conditioned(self, person: int) -> tuple[tuple[ConditionedMachine, ...], int]:
+        """Each machine with one person's ratings, and the person's code there."""
+
+
+class Users:
+    """Those whom the machines were learnt from; -1 is somebody of whom nothing is known."""
+
+    def __init__(self, state: FittedModel, tables: EnsembleTables | None = None) -> None:
+        self._state, self._tables = state, tables
+
+    @property
+    def given(self) -> CSR:
+        return self._state.given.by_user
+
+    @property
+    def presence(self) -> ConditionedPresence | None:
+        return self._state.conditioned_presence
+
+    def n_rated(self, person: Codes) -> Codes:
+        return np.where(person >= 0, self.given.sizes_of(np.maximum(person, 0)), 0)
+
+    def tables(self, person: Codes) -> PeopleTables:
+        return (self._tables or self._state.tables).known_people(person)
+
+    def conditioned(self, person: int) -> tuple[tuple[ConditionedMachine, ...], int]:
+        return self._state.conditioned, person
+
+
+class FoldIns:
+    """People who gave ratings: somebody new (user -1), or a user with more or other ratings."""
+
+    def __init__(
+        self, state: FittedModel, users: Codes, given: Sequence[Mapping[Any, Any]]
+    ) -> None:
+        self._state, self.users = state, users
+        rows = [state.given_row(ratings, user) for user, ratings in zip(users, given, strict=True)]
+        self.given = _stacked(rows)
+        self._rows = self.given
+        if state.standardiser is not None:
+            self._rows = standardised(self.given, state.scale, state.standardiser)
+
+    @cached_property
+    def presence(self) -> ConditionedPresence | None:
+        if self._state.conditioned_presence is None:
+            return None
+        return fold_in_presence(self._state.conditioned_presence, self.given, self.users)
+
+    @cached_property
+    def _all_tables(self) -> PeopleTables:
+        priors = self._state.fold_in_priors
+        assert priors is not None
+        return self._state.tables.fold_in_people(self._rows, self.users, priors)
+
+    def n_rated(self, person: Codes) -> Codes:
+        return self.given.sizes_of(person)
+
+    def tables(self, person: Codes) -> PeopleTables:
+        everybody = self._all_tables
+        if len(person) == len(self.users):
+            return everybody
+        rated, held = (_chosen(one, person) for one in (everybody.rated, everybody.held))
+        return PeopleTables(
+            everybody.on[person],
+            everybody.growth[person],
+            everybody.reach[person],
+            everybody.bias[person],
+            rated,
+            held,
+            everybody.held_growth[person],
+        )
+
+    @cached_property
+    def _conditioned(self) -> dict[int, tuple[ConditionedMachine, ...]]:
+        return {}
+
+    def conditioned(self, person: int) -> tuple[tuple[ConditionedMachine, ...], int]:
+        if person not in self._conditioned:
+            state, priors = self._state, self._state.fold_in_priors
+            assert priors is not None
+            row = self._rows.rows_of(np.array([person]))
+            self._conditioned[person] = tuple(
+                fold_in_machine(
+                    one,
+                    row,
+                    mean,
+                    None
+                    if one.machine.item_side is None
+                    else OwnPrior.of(one.machine, priors.precision, priors.unit, priors.bias),
+                    int(self.users[person]),
+                )
+                for one, mean in zip(
+                    state.conditioned, priors.coupling_means(row.column), strict=True
+                )
+            )
+        return self._conditioned[person], 0
+
+
+def fold_ins_of(
+    state: FittedModel, users: Ids, ratings: Mapping[Any, Any]
+) -> tuple[FoldIns, Codes]:
+    """People who gave `ratings`, and the number of each of `users` among them.
+
+    {item: rating} is of one person: a user, or somebody new if `users` is None.
+    {user: {item: rating}} is of several, of whom those without an entry say nothing new.
+    """
+    if not isinstance(ratings, Mapping):
+        raise SettingsError(
+            "ratings must be what somebody rated, {item: rating}, or what each of several did, "
+            "{user: {item: rating}}"
+        )
+    if not ratings or not all(isinstance(each, Mapping) for each in ratings.values()):
+        if listed_ids(users) is not None:
+            raise SettingsError(
+                "ratings of one person with several users: say whose they are, "
+                "ratings={user: {item: rating}}"
+            )
+        code = -1 if users is None else state.user_code(users)
+        return FoldIns(
+            state, np.array([code], np.int32), [state.learnt_ratings(ratings)]
+        ), np.zeros(1, np.int32)
+    if users is None:
+        raise SettingsError("say which users the pairs are of: users=[…]")
+    asked = list(several(users))
+    number: dict[Any, int] = {}
+    person = np.array([number.setdefault(user, len(number)) for user in asked], np.int32)
+    codes = state.codes(list(number), state.users, state.rated_users)
+    given = [state.learnt_ratings(ratings.get(user, {})) for user in number]
+    return FoldIns(state, codes, given), person
+
+
+def _stacked(rows: Sequence[CSR]) -> CSR:
+    """One row of each, below each other."""
+    size = np.array([len(row.column) for row in rows], np.int64)
+    return CSR(
+        np.concatenate([[0], np.cumsum(size)]).astype(np.int64),
+        np.concatenate([row.column for row in rows]),
+        np.concatenate([row.level for row in rows]),
+        np.concatenate([row.value for row in rows]),
+        np.zeros(0, np.int32),
+    )
+
+
+def _chosen(rated: RatingsByPerson, person: Codes) -> RatingsByPerson:
+    rows = CSR(*rated, value=np.zeros(0, np.float32), in_transpose=rated.column[:0])
+    start, column, level, *_ = rows.rows_of(person)
+    return RatingsByPerson(start, np.asarray(column, np.int32), level)

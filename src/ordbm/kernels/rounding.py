@@ -1,0 +1,68 @@
+"""Tables of parameters as whole numbers of a quantum, and back; see `model.rounding`.
+
+A whole number z is kept as 2 z, or -2 z - 1 if it is negative, in bytes, the lowest first, each
+byte of all numbers in a plane of its own: the high ones hardly vary, and pack well.
+"""
+
+import numpy as np
+from numba import njit
+
+from ordbm.kernels.options import KERNEL
+
+
+@njit(**KERNEL)
+def round_columns(begin, end, table, axes, quantum, out):
+    """out[j, c, k] = table[c, :, k] along axis j, in quanta; columns begin..end."""
+    n = axes.shape[0]
+    for c in range(begin, end):
+        for j in range(n):
+            for k in range(out.shape[2]):
+                along = 0.0
+                for s in range(n):
+                    along += axes[s, j] * table[c, s, k]
+                out[j, c, k] = np.rint(along / quantum)
+
+
+@njit(**KERNEL)
+def restore_columns(begin, end, whole, axes, quantum, out):
+    """The inverse of `round_columns`."""
+    n = axes.shape[0]
+    for c in range(begin, end):
+        for s in range(n):
+            row = out[c, s]
+            for k in range(whole.shape[2]):
+                row[k] = 0
+            for j in range(n):
+                amount = out.dtype.type(axes[s, j] * quantum)
+                for k in range(whole.shape[2]):
+                    row[k] += amount * whole[j, c, k]
+
+
+@njit(**KERNEL)
+def split_planes(number, out):
+    """out[p, i] = byte p of number[i]."""
+    for p in range(out.shape[0]):
+        for i in range(number.size):
+            z = number[i]
+            out[p, i] = (((z << 1) ^ (z >> 31)) >> (8 * p)) & 0xFF
+
+
+@njit(**KERNEL)
+def join_planes(plane, out):
+    """The inverse of `split_planes`."""
+    for i in range(out.size):
+        total = np.uint32(0)
+        for p in range(plane.shape[0]):
+            total |= np.uint32(plane[p, i]) << np.uint32(8 * p)
+        out[i] = np.int32(total >> np.uint32(1)) ^ -np.int32(total & np.uint32(1))
+
+
+@njit(**KERNEL)
+def fill_symmetric(upper, out):
+    """out[i, j] = out[j, i] = the entries above the diagonal, row after row."""
+    place = 0
+    for i in range(out.shape[0]):
+        for j in range(i + 1, out.shape[0]):
+            out[i, j] = upper[place]
+            out[j, i] = upper[place]
+            place += 1
