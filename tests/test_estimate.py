@@ -57,6 +57,8 @@ def test_time_grows_as_the_work_does(monkeypatch):
     assert estimated(monkeypatch, item_links=50).seconds > one.seconds
     assert estimated(monkeypatch, presence=True).seconds > one.seconds
     assert estimated(monkeypatch, ratings=some_ratings(levels=9)).seconds > 1.5 * one.seconds
+    ten, hundred = (estimated(monkeypatch, ratings=some_ratings(levels=n)) for n in (10, 100))
+    assert ten.seconds < hundred.seconds < 6 * ten.seconds  # levels of a long scale share couplings
     monkeypatch.setattr(estimate, "pace", lambda: 3e-9)
     slower = ordbm.OrdinalBM(threads=1, **MACHINE).estimate(RATINGS)
     assert slower.seconds == pytest.approx(3 * one.seconds)

@@ -30,7 +30,7 @@ from ordbm.runtime.checks import check_choice, said
 
 OtherSide = Literal["exact", "mean_field_with_own", "sample"]
 
-FEW_LEVELS, MANY_LEVELS = 5, 20  # beyond the second, distances are measured as on the first
+FEW_LEVELS, MANY_LEVELS = 5, 10  # beyond the second, distances are measured as on the first
 
 
 @with_reasons

@@ -11,7 +11,7 @@ import numpy as np
 from ordbm.data.ratings import Ratings
 from ordbm.kernels.structures import padded
 from ordbm.model.features import Features
-from ordbm.model.learners import Learner
+from ordbm.model.learners import Learner, PseudoLikelihood
 from ordbm.model.settings import Settings
 from ordbm.runtime.memory import gigabytes
 from ordbm.training.blocks import CHUNK_ENTRIES, LINK_CHUNKS, MOST_CHUNKS
@@ -24,6 +24,7 @@ PAIR_COPIES = 4 * (20 + 2 * MEMORY)  # bytes of a pair of items while presence i
 # movielens-small.
 PER_COUPLING = 1.6  # of each level and hidden unit, for each rating
 PER_STEP = 1.0  # of each coupling, for each level of the scale and each block
+PER_LEVEL = 16.0  # of each level that shares its couplings, for each rating
 PER_LINK = 33.0  # of each neighbour of a rating's column
 PER_PRESENCE = 1.5  # of each rating with each linked item, in a pass
 PASSES = 2.2  # of an iteration: all is learnt twice, with some steps tried again
@@ -45,7 +46,7 @@ def fit_estimate(
     told: Settings, learner: Learner, table: Features, ratings: Ratings, threads: int
 ) -> FitEstimate:
     """Of these resolved settings on these ratings."""
-    sides = _sides(told, table, ratings)
+    sides = _sides(told, learner, table, ratings)
     linked = _n_linked(told, ratings)
     members = told.members or 1
     learning = members * sum(_side_bytes(learner, one) for one in sides)
@@ -67,6 +68,7 @@ class _SideSize(NamedTuple):
     n_rows: int
     n_columns: int
     n_levels: int
+    n_groups: int  # of levels, while it is learnt
     n_hidden: int  # in whole vectors
     n_links: int  # of a column, at most
     itemsize: int
@@ -78,7 +80,7 @@ class _SideSize(NamedTuple):
         return self.n_columns * self.n_levels * self.n_hidden * self.itemsize
 
 
-def _sides(told: Settings, table: Features, ratings: Ratings) -> list[_SideSize]:
+def _sides(told: Settings, learner: Learner, table: Features, ratings: Ratings) -> list[_SideSize]:
     """Those that there are; a side is there for hidden units and biases, or for links alone."""
     shapes = (
         ("user", ratings.n_users, ratings.n_items, told.item_links),
@@ -90,6 +92,7 @@ def _sides(told: Settings, table: Features, ratings: Ratings) -> list[_SideSize]
             n_rows,
             n_columns,
             table.n_levels,
+            table.n_groups if isinstance(learner, PseudoLikelihood) else table.n_levels,
             padded(n_hidden) if told.sides in (side, "joint") else 0,
             min(n_links, n_columns - 1),
             np.dtype(told.dtype).itemsize,
@@ -118,23 +121,26 @@ def _side_bytes(learner: Learner, side: _SideSize) -> int:
     rows = -(-block * side.n_rows // max(side.n_ratings, 1))
     chunks = min(MOST_CHUNKS, 1 + block // CHUNK_ENTRIES)
     copies = 3 + (learner.priors.co_occurrence > 0)
+    if side.n_groups < side.n_levels:  # one of all levels, the others of groups
+        copies = 1 + copies * side.n_groups / side.n_levels
     numbers = (
         rows * side.n_hidden * (4 + chunks)
         + side.n_columns * side.n_links * (2 + LINK_CHUNKS)
         + side.scored * side.n_ratings * side.n_levels
         + (side.n_links > 0) * block * side.n_levels * 3
     )
-    return copies * side.kept + side.itemsize * numbers + BY_RATING * side.n_ratings
+    return int(copies * side.kept) + side.itemsize * numbers + BY_RATING * side.n_ratings
 
 
 def _operations(learner: Learner, side: _SideSize) -> float:
     """Of an epoch of one machine."""
-    couplings = side.n_levels * side.n_hidden
+    couplings = side.n_groups * side.n_hidden
     blocks = side.n_ratings / _block_ratings(learner, side)
     columns = min(side.n_columns, _block_ratings(learner, side))  # that a block touches, at most
     return (
         PER_COUPLING * side.n_ratings * couplings
-        + PER_STEP * blocks * columns * couplings * side.n_levels
+        + PER_STEP * blocks * columns * couplings * side.n_groups
+        + PER_LEVEL * side.n_ratings * (side.n_levels - side.n_groups)
         + PER_LINK * side.n_ratings * side.n_links
     )
 
