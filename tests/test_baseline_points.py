@@ -202,8 +202,8 @@ def test_without_neighbours_the_bias_predicts():
         alone = kind(min_support=1000, damping=3).fit(ratings)
         expected = Bias(damping=3).fit(ratings)
         np.testing.assert_allclose(alone.predict(users, items), expected.predict(users, items))
-        np.testing.assert_allclose(alone.predict("?", items), expected.predict("?", items))
-        np.testing.assert_allclose(alone.predict(users, "?"), expected.predict(users, "?"))
+        np.testing.assert_allclose(alone.predict(-1, items), expected.predict(-1, items))
+        np.testing.assert_allclose(alone.predict(users, -1), expected.predict(users, -1))
 
 
 @pytest.mark.parametrize("scale", ["continuous", [1, 2, 3, 4, 5]])

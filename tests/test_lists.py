@@ -84,7 +84,7 @@ def test_all_items_but_those_rated_and_those_without_ratings(model, ratings, by)
         assert sorted(all_of) == sorted(listed)
     listed = ids(model.recommend(ratings=GIVEN, n=EVERYTHING, by=by))
     assert sorted(listed) == sorted(set(range(N_ITEMS)) - set(GIVEN))
-    assert sorted(ids(model.recommend("nobody", n=EVERYTHING, by=by))) == list(range(N_ITEMS))
+    assert sorted(ids(model.recommend(-1, n=EVERYTHING, by=by))) == list(range(N_ITEMS))
 
 
 @pytest.mark.parametrize("by", ALL_SCORES, ids=repr)
@@ -389,9 +389,9 @@ def test_reasons_add_up(model, ratings, who, by):
 
 
 def test_nobody_has_no_reasons(model):
-    for listed in (model.recommend("nobody", n=5), model.recommend(ratings={}, n=5)):
+    for listed in (model.recommend(-1, n=5), model.recommend(ratings={}, n=5)):
         assert [line.because for line in listed] == [()] * 5
-        expected = model.rated_proba("nobody", ids(listed))
+        expected = model.rated_proba(-1, ids(listed))
         np.testing.assert_allclose([line.rated for line in listed], expected, rtol=1e-6)
 
 
@@ -417,7 +417,7 @@ def everything_listed(model):
             model.recommend_lists(n=5, by=by),
             model.recommend(4, n=5, by=by, diversity=0.4),
             model.recommend(ratings=GIVEN, n=5, by=by, exclude=[1]),
-            model.recommend("nobody", n=5, by=by),
+            model.recommend(-1, n=5, by=by),
         ]
     told["linked"] = model.recommend(70, candidates="linked")
     told["proba"] = model.rated_proba([3, "nobody", 3] * 2, [*range(5), "nothing"])

@@ -817,14 +817,14 @@ def test_ratings_themselves_do_not_matter(model, pairs):
 
 
 def test_strangers_have_probabilities(model):
-    nobody, nothing = model.rated_proba(["nobody"] * 14, range(14)), model.rated_proba(3, "nothing")
+    nobody, nothing = model.rated_proba([-1] * 14, range(14)), model.rated_proba(3, -1)
     presence, items = model._state.presence, model._state.items.codes(range(14))
     np.testing.assert_allclose(nobody, expit(presence.item_bias[items]), rtol=1e-5)
     potential = presence.unknown_bias + presence.user_bias[3]
     raised = potential + np.interp(potential, KNOTS, presence.recalibration)
     assert nothing[0] == pytest.approx(expit(raised), rel=1e-5)
     assert nothing[0] != pytest.approx(expit(potential), rel=1e-3)  # as if there were no map
-    both = model.rated_proba("nobody", "nothing")[0]
+    both = model.rated_proba(-1, -1)[0]
     assert both == pytest.approx(expit(presence.unknown_bias), rel=1e-5)
     assert 0 < both < nobody.min()
 
