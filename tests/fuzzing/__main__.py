@@ -102,13 +102,15 @@ def work(told):
 
 def store(told, number, kind, given, why):
     """Keep what failed, and how to run it again."""
+    from ordbm.runtime.checks import said
+
     STORED.mkdir(parents=True, exist_ok=True)
     again = f'make fuzz ARGS="--seed {told.seed} --number {number}'
     again += f" --only '{told.only}'\"" if told.only else '"'
     mark = f"{kind.name.replace(', ', ' ').replace(' ', '-')}-{told.seed}-{number}"
     words = {"kind": kind.name, "again": again, "why": why}
     if given is not None:
-        words |= {"name": given.name, "told": repr(given.told)[:2000]}
+        words |= {"name": given.name, "told": said("told", given.told)}
         if given.content:
             (STORED / f"{mark}-{given.name}").write_bytes(given.content)
     (STORED / f"{mark}.json").write_text(json.dumps(words, indent=1))

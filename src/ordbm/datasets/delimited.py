@@ -98,6 +98,17 @@ def first_line(content: bytes) -> str:
     return next(text_lines(content[begin : begin + LONGEST_RECORD + 2]), "").rstrip("\r\n")
 
 
+def _first_text(content: bytes) -> str:
+    """The first line that is not blank, and those that follow as long as a quote is open."""
+    begin = _first_place(content)
+    text = ""
+    for line in text_lines(content[begin : begin + LONGEST_RECORD + 2]):
+        text += line
+        if text.count('"') % 2 == 0:
+            break
+    return text.rstrip("\r\n")
+
+
 def first_record(content: bytes, separator: str, label: str) -> Record:
     """The first record that is not blank, whole, or an error if it is too long to be one."""
     begin = _first_place(content)
@@ -117,13 +128,14 @@ def first_record(content: bytes, separator: str, label: str) -> Record:
 
 
 def separator_of(content: bytes, label: str, among: Sequence[str] = SEPARATORS) -> str:
-    """The first of `among` that is in the first line."""
+    """The first of `among` that is in the first line, or where quotes carry that over, in them."""
     line = first_line(content)
     if not line:
         raise RatingsError(f"{label} is empty: need lines of user, item, rating")
-    for separator in among:
-        if separator in line.strip(" "):
-            return separator
+    for text in (line, _first_text(content)):
+        for separator in among:
+            if separator in text.strip(" "):
+                return separator
     raise RatingsError(
         f"{label}: cannot tell what separates the columns of the first line, {quoted_line(line)}; "
         "is it a file of ratings?"
