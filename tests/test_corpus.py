@@ -36,6 +36,13 @@ def test_files_that_once_failed(path, tmp_path):
     assert f"`{path.name}`" in (CORPUS / "README.md").read_text()
 
 
+@pytest.mark.parametrize("header", [b'"us\n7er","item","rating"', b'"us\xaf\r7er","item","rating"'])
+def test_a_name_of_the_header_over_two_lines(header, tmp_path):
+    """What separates columns was looked for in the first line, which ends within quotes."""
+    given = Input("ratings.csv", header + b'\r\n"x1","a","3.5"\r\n"x2","b","2"\r\n', ("csv", True))
+    assert judged_by(KINDS["text, layout told"], given, tmp_path) == READ
+
+
 @pytest.mark.parametrize(
     ("learner", "told"),
     [
@@ -49,6 +56,7 @@ def test_files_that_once_failed(path, tmp_path):
         (None, {"hidden": -(10**5000)}),
         (None, {"epochs": 10**5000}),
         (None, {"seed": 10**5000}),
+        (PseudoLikelihood, {"leave_out": 10**5000}),
         # Whole numbers that no float holds.
         (PseudoLikelihood, {"rate": 10**400}),
         (None, {"link_budget": 10**400}),

@@ -137,14 +137,17 @@ class Chooser:
     def __init__(self, root: Path, traces: dict[str, dict[str, Any]], enough: float) -> None:
         self.root, self.enough = root, enough
         self.tests = {test: trace for tests in traces.values() for test, trace in tests.items()}
+        self._of_line: dict[str, dict[int, list[str]]] = {}  # tests by file and line
+        for test, trace in self.tests.items():
+            for file, lines in trace["lines"].items():
+                of_line = self._of_line.setdefault(file, {})
+                for line in lines:
+                    of_line.setdefault(line, []).append(test)
 
     def running(self, file: str, first: int, last: int) -> set[str]:
         """Tests that run one of these lines."""
-        return {
-            test
-            for test, trace in self.tests.items()
-            if any(first <= line <= last for line in trace["lines"].get(file, ()))
-        }
+        of_line = self._of_line.get(file, {})
+        return {test for line in range(first, last + 1) for test in of_line.get(line, ())}
 
     def _by_name(self, mutant: Mutant) -> set[str]:
         """Tests that run what mentions the fault's place; in kernels, also what mentions that."""

@@ -314,14 +314,15 @@ def try_all(mutants: list[Mutant], enough: float, workers: int) -> None:
     copy_cache(workers)
     chooser = Chooser(ROOT, traced, enough)
     seconds = {test: trace["seconds"] for test, trace in chooser.tests.items()}
-    jobs = []
     known = outcomes()
-    for mutant in mutants:
-        batches = chooser.tests_of(mutant)
+
+    def job(mutant: Mutant) -> tuple[Mutant, list[list[str]], dict[str, float], float]:
         last = (known.get(mutant.key, {}).get("by") or "").partition(" ")[0]
-        batches = [[last] if last in seconds else [], *batches]  # what caught it before
+        before = [last] if last in seconds else []  # what caught it before
+        batches = [before, *chooser.tests_of(mutant)]
         asked = {test: seconds[test] for tests in batches for test in tests}
-        jobs.append((mutant, batches, asked, enough))
+        return mutant, batches, asked, enough
+
     for name in WARM:
         import_module(name)
     context = multiprocessing.get_context("fork")
@@ -329,12 +330,12 @@ def try_all(mutants: list[Mutant], enough: float, workers: int) -> None:
     for worker in range(workers):
         numbers.put(worker)
     with context.Pool(workers, start_worker, (numbers,)) as pool, OUTCOMES.open("a") as out:
-        for count, row in enumerate(pool.imap_unordered(run_job, jobs), 1):
+        for count, row in enumerate(pool.imap_unordered(run_job, map(job, mutants)), 1):
             out.write(json.dumps(row, ensure_ascii=False) + "\n")
             out.flush()
             told = f"caught by {row['by']}" if row["by"] else "SURVIVED"
             where = f"{row['file']}:{row['line']}"
-            print(f"{count}/{len(jobs)} {row['seconds']}s {where} {told}", flush=True)
+            print(f"{count}/{len(mutants)} {row['seconds']}s {where} {told}", flush=True)
             if not row["by"]:
                 print(f"    {row['key']}  {row['before']}\n      →  {row['after']}", flush=True)
 

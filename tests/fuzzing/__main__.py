@@ -3,6 +3,7 @@
 Input number n of a seed is always the same one. Workers are processes of their own, held to an
 amount of memory; one that dies, or takes too long over an input, counts as a failure of that input,
 and another goes on after it. What failed is stored under build/fuzz with the words to run it again.
+With `--resume` a run that was broken off goes on, if it has as many workers.
 """
 
 import argparse
@@ -25,7 +26,9 @@ import numpy as np
 
 STORED = Path("build/fuzz")
 ROOM = 2_000_000_000  # bytes of memory beyond what a worker has when it begins
-TOO_LONG = 300  # seconds for one input: far beyond what any takes, compiling included
+TOO_LONG = (
+    1800  # seconds for one input: far beyond what any takes, compiling on a busy computer too
+)
 OUTCOMES = ("read", "refused", "failed")
 
 
@@ -64,6 +67,7 @@ class Board:
 
     @staticmethod
     def new(path, n_kinds):
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(bytes(8 * (2 + n_kinds * len(OUTCOMES))))
         return Board(path, n_kinds)
 
@@ -97,18 +101,20 @@ def work(told):
                 if told.debug:
                     raise
             board.outcomes[kinds.index(kind), OUTCOMES.index(outcome)] += 1
-        board.numbers[0] = told.inputs
+            board.numbers[0] = number + told.step
 
 
 def store(told, number, kind, given, why):
     """Keep what failed, and how to run it again."""
+    from ordbm.runtime.checks import said
+
     STORED.mkdir(parents=True, exist_ok=True)
     again = f'make fuzz ARGS="--seed {told.seed} --number {number}'
     again += f" --only '{told.only}'\"" if told.only else '"'
     mark = f"{kind.name.replace(', ', ' ').replace(' ', '-')}-{told.seed}-{number}"
     words = {"kind": kind.name, "again": again, "why": why}
     if given is not None:
-        words |= {"name": given.name, "told": repr(given.told)[:2000]}
+        words |= {"name": given.name, "told": said("told", given.told)}
         if given.content:
             (STORED / f"{mark}-{given.name}").write_bytes(given.content)
     (STORED / f"{mark}.json").write_text(json.dumps(words, indent=1))
@@ -120,45 +126,48 @@ def supervise(told):
     kinds = all_kinds()
     started = time.time()
     died = Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        boards, workers = [], []
+    boards, workers = [], []
+    folder = STORED / f"boards-{told.seed}-{told.only}-{told.workers}"
 
-        def begin(first, board):
-            arguments = ["--worker", "--seed", told.seed, "--inputs", told.inputs, "--first", first]
-            arguments += ["--step", told.workers, "--board", board, "--only", told.only]
-            return subprocess.Popen([sys.executable, "-m", "fuzzing", *map(str, arguments)])
+    def begin(first, board):
+        arguments = ["--worker", "--seed", told.seed, "--inputs", told.inputs, "--first", first]
+        arguments += ["--step", told.workers, "--board", board, "--only", told.only]
+        return subprocess.Popen([sys.executable, "-m", "fuzzing", *map(str, arguments)])
 
-        for first in range(told.workers):
-            path = Path(folder, str(first))
-            boards.append((path, Board.new(path, len(kinds))))
-            workers.append(begin(first, path))
-        said = 0.0
-        while any(worker.poll() is None for worker in workers):
-            time.sleep(0.5)
-            if told.minutes and time.time() - started > 60 * told.minutes:
-                for worker in workers:
-                    worker.terminate()
-                    worker.wait()
-                break
-            for place, (path, board) in enumerate(boards):
-                number, since = (int(one) for one in board.numbers[:2])
-                worker = workers[place]
-                late = since and worker.poll() is None and time.time() - since > TOO_LONG
-                if late and number < told.inputs:
-                    worker.kill()
-                    worker.wait()
-                if worker.poll() and number < told.inputs:
-                    kind = kind_of(kinds, number, told.only)
-                    what = "hung" if late else f"ended with {worker.returncode}"
-                    died["hangs" if late else "crashes"] += 1
-                    given = kind.make(state_of(told.seed, number))
-                    store(told, number, kind, given, what)
-                    board.outcomes[kinds.index(kind), OUTCOMES.index("failed")] += 1
-                    workers[place] = begin(number + told.workers, path)
-            if time.time() - said > 30:
-                said = time.time()
-                print(f"{sum(b.outcomes.sum() for _, b in boards):,} inputs", flush=True)
-        total = sum(board.outcomes for _, board in boards)
+    for first in range(told.workers):
+        path = folder / str(first)
+        goes_on = told.resume and path.exists()
+        board = Board(path, len(kinds)) if goes_on else Board.new(path, len(kinds))
+        boards.append((path, board))
+        workers.append(begin(int(board.numbers[0]) if board.numbers[1] else first, path))
+        board.numbers[1] = 0  # nothing is under way yet
+    said = 0.0
+    while any(worker.poll() is None for worker in workers):
+        time.sleep(0.5)
+        if told.minutes and time.time() - started > 60 * told.minutes:
+            for worker in workers:
+                worker.terminate()
+                worker.wait()
+            break
+        for place, (path, board) in enumerate(boards):
+            number, since = (int(one) for one in board.numbers[:2])
+            worker = workers[place]
+            late = since and worker.poll() is None and time.time() - since > TOO_LONG
+            if late and number < told.inputs:
+                worker.kill()
+                worker.wait()
+            if worker.poll() and number < told.inputs:
+                kind = kind_of(kinds, number, told.only)
+                what = "hung" if late else f"ended with {worker.returncode}"
+                died["hangs" if late else "crashes"] += 1
+                given = kind.make(state_of(told.seed, number))
+                store(told, number, kind, given, what)
+                board.outcomes[kinds.index(kind), OUTCOMES.index("failed")] += 1
+                workers[place] = begin(number + told.workers, path)
+        if time.time() - said > 30:
+            said = time.time()
+            print(f"{sum(b.outcomes.sum() for _, b in boards):,} inputs", flush=True)
+    total = sum(board.outcomes for _, board in boards)
     return report(kinds, total, died, told, time.time() - started)
 
 
@@ -187,6 +196,7 @@ def arguments():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--minutes", type=float, help="end after these, with what was done")
+    parser.add_argument("--resume", action="store_true", help="go on after what was done")
     parser.add_argument("--only", default="", help="kinds whose name contains this")
     parser.add_argument("--number", type=int, help="this input alone, with its traceback")
     for name in ("--first", "--step"):

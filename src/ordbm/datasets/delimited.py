@@ -99,6 +99,17 @@ def first_line(content: bytes) -> str:
     return next(text_lines(content[begin : begin + LONGEST_RECORD + 2]), "").rstrip("\r\n")
 
 
+def _first_text(content: bytes) -> str:
+    """The first line that is not blank, and those that follow as long as a quote is open."""
+    begin = _first_place(content)
+    text = ""
+    for line in text_lines(content[begin : begin + LONGEST_RECORD + 2]):
+        text += line
+        if text.count('"') % 2 == 0:
+            break
+    return text.rstrip("\r\n")
+
+
 def first_record(content: bytes, separator: str, label: str) -> Record:
     """The first record that is not blank, whole, or an error if it is too long to be one."""
     begin = _first_place(content)
@@ -120,7 +131,7 @@ def first_record(content: bytes, separator: str, label: str) -> Record:
 def separator_of(
     content: bytes, label: str, among: Sequence[str] = SEPARATORS, least_fields: int = 0
 ) -> str:
-    """The first of `among` that is in the first line.
+    """The first of `among` that is in the first line, or where quotes carry that over, in them.
 
     A comma that would leave fewer than `least_fields` there is one of decimals, as in `1;2;4,5`,
     if another separator gives as many.
@@ -128,12 +139,13 @@ def separator_of(
     line = first_line(content)
     if not line:
         raise RatingsError(f"{label} is empty: need lines of user, item, rating")
-    found = [separator for separator in among if separator in line.strip(" ")]
-    if found and found[0] == "," and line.count(",") + 1 < least_fields:
-        others = (one for one in found if one in _BESIDE_COMMAS)
-        return next((one for one in others if line.count(one) + 1 >= least_fields), ",")
-    if found:
-        return found[0]
+    for text in (line, _first_text(content)):
+        found = [separator for separator in among if separator in text.strip(" ")]
+        if found and found[0] == "," and text.count(",") + 1 < least_fields:
+            others = (one for one in found if one in _BESIDE_COMMAS)
+            return next((one for one in others if text.count(one) + 1 >= least_fields), ",")
+        if found:
+            return found[0]
     raise RatingsError(
         f"{label}: cannot tell what separates the columns of the first line, {quoted_line(line)}; "
         "is it a file of ratings?"

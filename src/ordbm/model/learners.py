@@ -333,7 +333,7 @@ class PseudoLikelihood(Learner):
         """An error unless what it was told makes sense."""
         super().check()
         if not isinstance(self.leave_out, bool):
-            raise SettingsError(f"leave_out={self.leave_out!r}: use True or False")
+            raise SettingsError(f"{said('leave_out', self.leave_out)}: use True or False")
 
 
 @_with_signature
