@@ -1,11 +1,13 @@
 """What each loop that spells out LLVM gives: an epoch with a plain twin in its place.
 
-    .venv/bin/python benchmarks/emitted.py [--rounds 9] [--only level_terms,move_coupling]
+    .venv/bin/python benchmarks/emitted.py [--rounds 9] [--only level_terms,add_levels]
+                                           [--machines 20]
 
 A twin is the same loop in plain Python, compiled by Numba. Versions take turns epoch by epoch, one
 process each, on one thread. The time of a kernel is the least over the rounds, block by block, so
 that spells in which the machine does something else fall out; an epoch is the sum of its kernels.
-Writes `benchmarks/results/emitted.json` and `.md`.
+`--machines` takes those whose name begins so. Writes `benchmarks/results/emitted.json` and `.md`
+after each machine; what is there of others stays.
 """
 
 from __future__ import annotations
@@ -39,11 +41,7 @@ TWINS = {  # of each function, the modules that call it
     "level_residual": "conditional",
     "spread_residual": "conditional",
     "add_levels": "conditional",
-    "store_levels": "conditional",
-    "add_level_rows": "hidden",
-    "move_coupling": "steps",
 }
-TOGETHER = (("add_levels", "store_levels"), ("add_level_rows", "move_coupling"), tuple(TWINS))
 KERNELS = (
     "fill_hidden", "fill_link_scores", "level_conditionals", "sum_link_residuals", "step_shared",
     "step_columns", "step_links",
@@ -97,7 +95,8 @@ def versions(only: list[str]) -> Iterator[tuple[str, ...]]:
     """The functions to take a twin of, none first."""
     yield ()
     yield from ((name,) for name in only)
-    yield from (names for names in TOGETHER if set(names) <= set(only))
+    if len(only) > 1:
+        yield tuple(only)
 
 
 def measured(
@@ -148,15 +147,25 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DEFAULT_ZIP)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--only", default=",".join(TWINS))
+    parser.add_argument("--machines", default="", help="those whose name begins so")
     told = parser.parse_args()
     if told.child:
         learn(*json.loads(told.child))
         return
     split = str(cached_split(told.data, 0))
     plain = list(versions(told.only.split(",")))
-    results = {
-        name: measured(split, machine, told.rounds, plain) for name, machine in MACHINES.items()
-    }
+    stored = HERE / "results" / "emitted.json"
+    results = json.loads(stored.read_text()) if stored.exists() else {}
+    for name, machine in MACHINES.items():
+        if name.startswith(told.machines):
+            results[name] = measured(split, machine, told.rounds, plain)
+            stored.write_text(json.dumps(results, indent=1) + "\n")
+            stored.with_suffix(".md").write_text(page_of(results))
+    print(page_of(results))
+
+
+def page_of(results: dict[str, Any]) -> str:
+    """The table: a row for each version, two columns for each machine."""
     lines = [
         "# Loops that spell out LLVM",
         "",
@@ -169,17 +178,17 @@ def main() -> None:
         "| plain | " + " | ".join(f"{name}: time | objective" for name in results) + " |",
         "| --- |" + " --- | --- |" * len(results),
     ]
-    for number, names in enumerate(plain):
-        cells = []
-        for rows in results.values():
-            whole, none = (sum(rows[at]["seconds"].values()) for at in (number, 0))
-            cells.append(f"{whole / none:.2f} | {rows[number]['objective']:.4f}")
-        shown = "all of these" if len(names) == len(TWINS) else ", ".join(names) or "none"
-        lines.append(f"| {shown} | " + " | ".join(cells) + " |")
-    folder = HERE / "results"
-    (folder / "emitted.json").write_text(json.dumps(results, indent=1) + "\n")
-    (folder / "emitted.md").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+    by_version: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+    for name, rows in results.items():
+        none = sum(rows[0]["seconds"].values())
+        for row in rows:
+            share = sum(row["seconds"].values()) / none
+            by_version[tuple(row["plain"])][name] = f"{share:.2f} | {row['objective']:.4f}"
+    for names, cells in by_version.items():
+        shown = ", ".join(n if n in TWINS else f"{n} (plain since)" for n in names) or "none"
+        shown = "all of these" if set(TWINS) <= set(names) else shown
+        lines.append(f"| {shown} | " + " | ".join(cells.get(one, " | ") for one in results) + " |")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

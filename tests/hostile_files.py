@@ -23,7 +23,8 @@ What small files made to do harm take, and what is said of them. Each is built, 
 [limits](../how-to/own-data.md#how-much-is-read). The first line is what Python and its libraries take to read two ratings.
 Made by `.venv/bin/python tests/hostile_files.py > docs/results/hostile-files.md`; `tests/test_hostile_files.py` reads nearly all of them, too.
 
-The most comes of files in which everybody and everything is rated once, in as many rows as are allowed: each id is a Python object.
+The most comes of files in which everybody and everything is rated once, in as many rows as are allowed. Of text, as in `padded.zip`,
+every id is a Python object while it is read.
 """
 HEADER = b"user,item,rating\n"
 COLLIDING = 2**61 - 1  # all multiples of it have one hash in Python
@@ -79,6 +80,15 @@ def lzma_lines(path):
     lines = b"".join(b"%d,%d,%d\n" % (row, row, row % 5) for row in range(1_000_001, 1_999_900))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr("ratings.csv", HEADER + lines)
+
+
+def padded_lines(path):
+    """Nearly as many such ratings as a file of its size may have."""
+    lines = b"".join(b"%d,%d,%d\n" % (row, row, row % 5) for row in range(1_000_001, 4_000_001))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("ratings.csv", HEADER + lines)
+        padding = np.random.default_rng(0).bytes(1_700_000)
+        archive.writestr("README.txt", padding, zipfile.ZIP_STORED)
 
 
 def gzipped(about, content):
@@ -215,6 +225,7 @@ RATINGS = {
     "crowded.zip": crowded_zip,
     "bomb.zip": plain_bomb,
     "lines.zip": lzma_lines,
+    "padded.zip": padded_lines,
     "nested.zip": nested_gzip,
     "bomb.csv.gz": gzipped("One rating ten million times", lambda: b"1,1,1\n" * (10 * MEGABYTE)),
     "blank.csv.gz": gzipped("Thirty million blank lines", lambda: b"\n" * (30 * MEGABYTE)),

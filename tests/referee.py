@@ -98,6 +98,7 @@ def random_machine(
     n_users=N_USERS,
     n_items=N_ITEMS,
     n_levels=N_LEVELS,
+    n_groups=None,
     item_pairs=ITEM_PAIRS,
     user_pairs=USER_PAIRS,
     spread=0.8,
@@ -110,7 +111,7 @@ def random_machine(
     A side that `sides` leaves out has neither hidden units nor biases, and is there only if it has
     links. `lanes` is the stored number of hidden units, by default padded as in learning.
     """
-    table = features(kind, n_levels)
+    table = features(kind, n_levels, n_groups)
 
     def side(present, n_columns, n_hidden, pairs):
         if not present and not pairs:
@@ -134,12 +135,13 @@ def random_side(
     """One side: couplings and biases drawn in feature space, as new_side does."""
     lanes = padded(n_hidden) if lanes is None else lanes
     n, n_features = table.single.shape
+    n_shared = table.coupling.shape[1]
     links = linked(pairs, n_columns)
     hidden_bias = np.zeros(lanes, dtype)
     hidden_bias[:n_hidden] = rng.normal(0, spread, n_hidden)
     coupling = np.zeros((n_columns, n, lanes), dtype)
     coupling[:, :, :n_hidden] = np.einsum(
-        "sa,cak->csk", table.single, rng.normal(0, spread, (n_columns, n_features, n_hidden))
+        "sa,cak->csk", table.coupling, rng.normal(0, spread, (n_columns, n_shared, n_hidden))
     )
     bias = rng.normal(0, spread, (n_columns if has_bias else 0, n_features)) @ table.single.T
     weight = rng.normal(0, link_spread, (links.n_edges, table.n_pair))

@@ -346,7 +346,7 @@ def test_strangers_of_all_folds_are_counted(tmp_path):
     path.write_text("\n".join(["user,item,rating", *lines]))
     told = answer("evaluate", path, *SMALL, "--folds", "3", "--validation", "0")
     words = " ".join(told.split())
-    assert "Without training ratings: the users of 7 and the items of 4 test ratings" in words
+    assert "(7 ratings), 4 of" in words
     found = json_answer("evaluate", path, *SMALL, "--folds", "3", "--validation", "0")
     each = [fold["unknown"] for fold in found["models"][0]["evaluations"]]
     assert max(fold["users"] for fold in each) < 7

@@ -77,15 +77,15 @@ def test_a_large_weight_says_little():
 def test_an_unknown_item_is_like_those_that_one_user_rated(ratings, model):
     blind = ordbm.PseudoLikelihood(count_weight=0.0)
     without = ordbm.OrdinalBM(**TINY, learner=blind).fit(ratings)
-    assert model.predict(0, "new")[0] < 3 < without.predict(0, "new")[0]
+    assert model.predict(0, -1)[0] < 3 < without.predict(0, -1)[0]
 
 
 def test_joint_predictions_and_explanations_know_it_too(model):
-    proba = model.predict_proba([0], ["new"])[0]
-    joint = model.predict_joint(0, ["new"])
+    proba = model.predict_proba([0], [-1])[0]
+    joint = model.predict_joint(0, [-1])
     levels = model.scale.values
     np.testing.assert_allclose(joint.marginals(levels)[0], proba, atol=1e-6)
-    told = model.explain(0, "new", threshold=3)
+    told = model.explain(0, -1, threshold=3)
     assert told.final == pytest.approx(np.log(proba[2:].sum() / proba[:2].sum()), abs=1e-5)
     assert told.base + sum(part.effect for part in told.parts) == pytest.approx(told.final)
 
@@ -93,9 +93,7 @@ def test_joint_predictions_and_explanations_know_it_too(model):
 def test_a_file_keeps_it(model, tmp_path):
     model.save(tmp_path / "m")
     again = ordbm.load(tmp_path / "m")
-    np.testing.assert_array_equal(
-        again.predict_proba([0], ["new"]), model.predict_proba([0], ["new"])
-    )
+    np.testing.assert_array_equal(again.predict_proba([0], [-1]), model.predict_proba([0], [-1]))
 
 
 def test_columns_start_at_their_prior_and_are_drawn_to_it(ratings):

@@ -41,7 +41,7 @@ class Fixed:
         assert len(users) == len(items)
         return LevelDistribution(self.scale, np.tile(self.proba, (len(users), 1)))
 
-    def recommend_all(self, users, n):
+    def recommend_lists(self, users, n):
         return {
             user: [(item, -place) for place, item in enumerate(self.lists[user][:n])]
             for user in users
@@ -159,7 +159,7 @@ def test_what_is_tested_on_cannot_change_what_is_predicted(fitted, held_out):
             asked.append((users, items, found.proba.copy()))
             return found
 
-        def recommend_all(self, users, n):
+        def recommend_lists(self, users, n):
             asked.append((users, n, fitted.recommend_lists(users, n)))
             return asked[-1][-1]
 
@@ -291,7 +291,7 @@ def test_a_model_may_say_whom_it_knows():
         def known_items(self, items):
             return [True for _ in items]
 
-        def recommend_all(self, users, n):
+        def recommend_lists(self, users, n):
             assert users == ["a"]
             return super().recommend_lists(users, n)
 
@@ -475,7 +475,7 @@ def test_a_model_without_words_is_called_by_its_class():
 
 
 class Doubled(Fixed):
-    def recommend_all(self, users, n):
+    def recommend_lists(self, users, n):
         return {user: [("i1", 1.0), ("i1", 0.5)][:n] for user in users}
 
 
@@ -485,10 +485,10 @@ TEST = ordbm.Ratings(["a", "b"], ["i1", "i1"], [5, 4], SCALE)
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda: ordbm.evaluate(TEST, Fixed()), "evaluate needs ordbm.Ratings to test on"),
+        (lambda: ordbm.evaluate(TEST, Fixed()), "need ratings, got Fixed"),
         (lambda: ordbm.evaluate(Fixed(), TEST.select([])), "no test ratings"),
         (lambda: ordbm.evaluate(object(), TEST), r"needs a model with distribution\(\): object"),
-        (lambda: ordbm.evaluate(Normal(), TEST, lists=5), r"ranking needs .*recommend_all\(\)"),
+        (lambda: ordbm.evaluate(Normal(), TEST, lists=5), r"ranking needs .*recommend_lists\(\)"),
         (lambda: ordbm.evaluate(ordbm.OrdinalBM(), TEST), "has not been fitted"),
         (lambda: ordbm.evaluate(Fixed(), TEST, lists=0), "lists=0"),
         (lambda: ordbm.evaluate(Fixed(), TEST, lists=[]), r"lists=\[\]"),
@@ -514,7 +514,7 @@ TEST = ordbm.Ratings(["a", "b"], ["i1", "i1"], [5, 4], SCALE)
             "give both the same scale",
         ),
         (lambda: ordbm.cross_validate(Fixed(), TEST, 2), r"needs a model with clone\(\)"),
-        (lambda: ordbm.cross_validate(machine(), [1, 2]), "cross_validate needs ordbm.Ratings"),
+        (lambda: ordbm.cross_validate(machine(), [1, 2]), "a list of int is not ratings"),
         (lambda: ordbm.cross_validate(machine(), TEST, 1), "folds=1"),
         (lambda: ordbm.cross_validate(machine(), TEST, 2, validation=2), "fraction must be"),
     ],

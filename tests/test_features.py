@@ -51,6 +51,25 @@ def test_smoothing_moves_near_levels_alike() -> None:
     np.testing.assert_array_equal(features("categorical", 5).smoothing, np.eye(5))
 
 
+@pytest.mark.parametrize(("n_levels", "n_groups"), [(100, 12), (21, 12), (5, 5), (7, 3), (4, 9)])
+def test_groups_are_runs_of_levels_of_about_the_same_length(n_levels: int, n_groups: int) -> None:
+    table = features("ordinal", n_levels, n_groups)
+    lengths = np.bincount(table.group)
+    assert np.all(np.diff(table.group.astype(int)) >= 0)
+    assert len(lengths) == table.n_groups == min(n_levels, n_groups)
+    assert lengths.max() - lengths.min() <= 1
+    np.testing.assert_array_equal(table.of_group, features("ordinal", table.n_groups).single)
+    np.testing.assert_array_equal(table.coupling, table.of_group[table.group])
+    full = features("ordinal", n_levels)
+    np.testing.assert_array_equal(table.single, full.single)
+    np.testing.assert_array_equal(table.pair, full.pair)
+    np.testing.assert_array_equal(full.coupling, full.single)
+
+
+def test_levels_without_an_order_have_no_groups() -> None:
+    assert features("categorical", 30, 12).n_groups == 30
+
+
 def test_unknown_kind_names_the_remedy() -> None:
     with pytest.raises(SettingsError, match="categorical, ordinal, gaussian"):
         features("cardinal", 5)

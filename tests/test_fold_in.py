@@ -37,7 +37,7 @@ def fold_in(case, given, *, prior=None, mean=None, precision=COUPLING_PRECISION)
     gaussian = case.machine.features.is_gaussian
     own, side = None, case.machine.item_side
     if side is not None:
-        unit = feature_unit(case.machine.features, Priors())
+        unit = feature_unit(case.machine.features.of_group, Priors())
         own = OwnPrior.of(case.machine, precision, unit, prior or bias_prior(case.machine))
         mean = np.zeros((len(case.machine.level_bias), side.n_hidden)) if mean is None else mean
     return fold_in_machine(
@@ -230,8 +230,8 @@ def test_more_stars_for_an_item_lift_its_neighbours(model):
 @pytest.mark.parametrize("by", ["energy", "mean"])
 def test_nothing_given_or_an_unknown_user_is_the_prior(model, by):
     listed = model.recommend(ratings={}, n=20, by=by)
-    assert listed == model.recommend("nobody", n=20, by=by)
-    expected = model.predict("nobody", [line.item for line in listed])
+    assert listed == model.recommend(-1, n=20, by=by)
+    expected = model.predict(-1, [line.item for line in listed])
     np.testing.assert_allclose([line.mean for line in listed], expected, rtol=1e-5)
 
 

@@ -38,8 +38,8 @@ BLOCKS = ("hidden_bias", "rating_bias", "coupling", "link_weight")
 SIDE_NAMES = ("user_side", "item_side")
 
 
-def gradient_case(kind, sides, links, seed=1):
-    return referee.case(kind, sides, links, hidden=(2, 2), seed=seed)
+def gradient_case(kind, sides, links, seed=1, **settings):
+    return referee.case(kind, sides, links, hidden=(2, 2), seed=seed, **settings)
 
 
 def user_prior(machine):
@@ -96,7 +96,7 @@ def expected_moves(case, number, objective):
     machine = referee.copied(case.machine)
     side = machine.sides[number]
     p, d = side.parameters, side.n_hidden
-    K = machine.features.smoothing
+    K, shared = machine.features.smoothing, machine.features.coupling
     bias_K = user_prior(machine).smoothing if number == 1 else K
 
     def slope(array):
@@ -105,7 +105,7 @@ def expected_moves(case, number, objective):
     return {
         "hidden_bias": slope(p.hidden_bias[:d]),
         "rating_bias": slope(p.rating_bias) @ bias_K,
-        "coupling": np.einsum("st,ctk->csk", K, slope(p.coupling[:, :, :d])),
+        "coupling": np.einsum("st,ctk->csk", shared @ shared.T, slope(p.coupling[:, :, :d])),
         "link_weight": slope(p.link_weight),
         "level_bias": bias_K @ slope(machine.level_bias),
     }
@@ -134,6 +134,30 @@ def test_pseudo_likelihood(kind, sides, links):
         found, value = moves(case, number, PseudoLikelihood(**PLAIN))
         np.testing.assert_allclose(value, objective(case.machine), rtol=1e-10)
         assert_same_moves(found, expected_moves(case, number, objective))
+
+
+@pytest.mark.parametrize("links", ["none", "both"])
+@pytest.mark.parametrize("sides", referee.SIDES)
+@pytest.mark.parametrize(("n_levels", "n_groups"), [(3, 2), (5, 2), (4, 1)])
+def test_levels_of_a_group_move_together(n_levels, n_groups, sides, links):
+    """The gradient of shared couplings; biases and links know every level of a group."""
+    case = gradient_case("ordinal", sides, links, n_levels=n_levels, n_groups=n_groups, spread=0.2)
+
+    def objective(machine):
+        return referee.log_pseudo_likelihood(machine, case.table)
+
+    for number in present(case.machine):
+        found, value = moves(case, number, PseudoLikelihood(**PLAIN))
+        np.testing.assert_allclose(value, objective(case.machine), rtol=1e-10)
+        expected = expected_moves(case, number, objective)
+        if n_groups == 1:  # the same for every level: hidden units say nothing of it
+            for name in ("coupling", "hidden_bias"):
+                np.testing.assert_allclose(found.pop(name), expected.pop(name), atol=1e-8)
+        assert_same_moves(found, expected)
+        group = case.machine.features.group
+        first = np.searchsorted(group, group)  # of each level's group
+        coupling = found.get("coupling", np.zeros((0, n_levels, 0)))
+        np.testing.assert_array_equal(coupling, coupling[:, first])
 
 
 def test_steps_are_plain_gradient_steps_on_the_feature_parameters():

@@ -15,7 +15,7 @@ from scipy.stats import chi2
 import referee
 from cli_runs import HANGS
 from ordbm.inference.conditioned import ConditionedMachine, softmax
-from ordbm.kernels import stages, vector
+from ordbm.kernels import stages, steps
 from ordbm.kernels.conditional import fill_level_exp
 from ordbm.kernels.hidden import softplus
 from ordbm.kernels.numerics import (
@@ -105,7 +105,7 @@ def level_step(row, level, on, rest, weights, bias, work, gradient, context):
 
 @njit
 def move_coupling(w, v, gradient, mean, smoothing, pull, momentum, rate):
-    vector.move_coupling(w, v, gradient, mean, smoothing, pull, momentum, rate)
+    steps.move_coupling(w, v, gradient, mean, smoothing, pull, momentum, rate)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -349,7 +349,7 @@ def test_blocks_hold_every_rating_once_by_column(size):
     table[[3, 77]] = np.nan
     table[:, 9] = np.nan
     rows, across = referee.orientations(table, machine)
-    blocks = cut_blocks(rows, across, 4, **size)
+    blocks = cut_blocks(rows, across, 4, np.arange(referee.N_LEVELS, dtype=np.uint8), **size)
     has_ratings = np.flatnonzero(np.diff(rows.start))
     in_blocks = np.sort(np.concatenate([block.row for block in blocks]))
     np.testing.assert_array_equal(in_blocks, has_ratings)

@@ -148,12 +148,6 @@ def test_the_name_itself_goes_before_usual_ones_and_two_usual_ones_are_asked_abo
     assert len(Ratings.from_frame(frame, user="uid")) == len(Ratings(USERS, ITEMS, STARS))
 
 
-@pytest.mark.parametrize("thing", [[(1, 2, 3)], np.ones((2, 3)), pd.Series(USERS), None], ids=str)
-def test_what_is_not_a_frame_is_refused(thing):
-    with pytest.raises(RatingsError, match=r"need a pandas, .* frame, got .*Ratings\("):
-        Ratings.from_frame(thing)
-
-
 @pytest.mark.parametrize(
     "column",
     [

@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 from ordbm import Ratings, RatingScale, read_ratings, write_ratings
 from ordbm.data.ids import IdMap
-from ordbm.datasets import matched_ids, read_pairs, read_titles, sources
+from ordbm.datasets import matched_ids, read_pairs, read_titles, unpacking
 from ordbm.datasets import record_checks as checking
 from ordbm.datasets.delimited import arrow_columns, records
 from ordbm.datasets.limits import Budget
@@ -507,11 +507,11 @@ def test_many_gzip_streams_take_work_in_proportion(written, monkeypatch):
         def __getattr__(self, name):
             return getattr(self._stream, name)
 
-    monkeypatch.setattr(sources, "zlib", SimpleNamespace(decompressobj=Stream, error=zlib.error))
+    monkeypatch.setattr(unpacking, "zlib", SimpleNamespace(decompressobj=Stream, error=zlib.error))
     streams = 4_000
     packed = gzip.compress(b"") * streams + bytes(100_000) + gzip.compress(PLAIN.encode())
     found = triples(read_ratings(written(packed, "x.csv.gz")))
-    assert max(given) <= sources._SLICE < len(packed) / 10
+    assert max(given) <= unpacking._SLICE < len(packed) / 10
     assert len(given) <= 2 * (streams + 1)
     assert found == triples(read_ratings(written(PLAIN)))
 
@@ -519,8 +519,8 @@ def test_many_gzip_streams_take_work_in_proportion(written, monkeypatch):
 def test_gzip_larger_than_a_slice_and_a_chunk():
     lines = b"".join(b"%d,%d,%d\n" % (row, row * 7919 % 9973, row % 5) for row in range(150_000))
     content = gzip.compress(lines) + gzip.compress(lines[:100])
-    assert len(lines) > sources.UNPACKED_AT_ONCE
-    assert sources.gunzip(content, "x", Budget()) == lines + lines[:100]
+    assert len(lines) > unpacking.UNPACKED_AT_ONCE
+    assert unpacking.unpacked_content(content, "x", Budget()) == lines + lines[:100]
 
 
 def test_members_without_a_name_are_refused(tmp_path, written):
@@ -689,7 +689,9 @@ def test_the_same_ratings_give_the_same_bytes(tmp_path):
     for name in ("x.csv.gz", "x.parquet", "x.tsv"):
         write_ratings(ratings, tmp_path / name)
         first = (tmp_path / name).read_bytes()
-        write_ratings(ratings, tmp_path / name)
+        with pytest.raises(RatingsError, match=r"there already.* overwrite=True"):
+            write_ratings(ratings, tmp_path / name)
+        write_ratings(ratings, tmp_path / name, overwrite=True)
         assert (tmp_path / name).read_bytes() == first
     assert first == b"user\titem\trating\n1\ta\t1.5\n2\tb\t2\n"
 
@@ -724,6 +726,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(RatingsError, match="No space left"):
-        write_ratings(Ratings([1], [1], [1]), path)
+        write_ratings(Ratings([1], [1], [1]), path, overwrite=True)
     assert [file.name for file in tmp_path.iterdir()] == ["x.csv"]
     assert path.read_text() == "old"

@@ -259,6 +259,6 @@ def test_a_failure_leaves_the_old_page(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OrdbmError, match="No space left"):
-        write_report(evaluation(), path)
+        write_report(evaluation(), path, overwrite=True)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy.stats import norm
 
 from ordbm import OrdinalBM, Ratings
@@ -40,6 +43,13 @@ NORMAL = NormalDistribution(
     ContinuousScale(10.0, 2.0), np.array([9.0, 10.0, 14.0]), np.array([1.0, 2.0, 0.5])
 )
 CONTINUOUS = FACTS._replace(rating=NORMAL)
+MIXTURES = [
+    Mixture((AtLeast(3), 2.0), (MeanRating(), 0.5), (Rated(), 1)),
+    Mixture((AtLeast(3), 2.0), (MeanRating(), -0.5)),
+    Mixture((Energy(), 0.1), (Gain({5: 2.0, 1: -1}), 0.7)),
+    Mixture((Rated(), 0.0)),
+    LongTail(Mixture((Energy(), 0.3), (AtLeast(2, 0.5), 0.0)), -0.5),
+]
 SCORES = [*NAMED.values(), Energy(), AtLeast(3), Mixture((Rated(), 2.0)), LongTail(AtLeast())]
 
 
@@ -136,11 +146,6 @@ def test_mixture_is_a_weighted_sum():
     mixed = Mixture((AtLeast(3), 2.0), (MeanRating(), -0.5), (Rated(), 1))
     expected = 2 * AtLeast(3).of(FACTS) - 0.5 * MeanRating().of(FACTS) + Rated().of(FACTS)
     assert_same(mixed.of(FACTS), expected)
-    first = [
-        score.first(ODDS, POPULARITY) * weight
-        for score, weight in ((AtLeast(3), 2.0), (MeanRating(), -0.5), (Rated(), 1))
-    ]
-    assert_same(mixed.first(ODDS, POPULARITY), sum(first))
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.5, 1.0])
@@ -148,26 +153,67 @@ def test_long_tail_takes_off_the_log_of_popularity(strength):
     tail = LongTail(AtLeast(2), strength)
     cost = strength * np.log([1, 100, 1])
     assert_same(tail.of(FACTS), AtLeast(2).of(FACTS) - cost)
-    assert_same(tail.first(ODDS, POPULARITY), ODDS - cost)
+    bound = AtLeast(2).bound(ODDS, POPULARITY, STARS)
+    assert_same(tail.bound(ODDS, POPULARITY, STARS), bound - cost)
     deeper = LongTail(tail, 0.25)
     assert_same(deeper.of(FACTS), tail.of(FACTS) - 0.25 * np.log([1, 100, 1]))
 
 
-@pytest.mark.parametrize("score", SCORES, ids=repr)
-def test_the_first_look_leaves_what_it_is_given(score):
+@pytest.mark.parametrize("score", [*SCORES, *MIXTURES], ids=repr)
+def test_bounds_leave_what_they_are_given(score):
+    """And have its shape, people × items."""
     odds, popularity = np.tile(ODDS, (4, 1)), POPULARITY.copy()
-    found = score.first(odds, popularity)
-    assert found.shape == odds.shape
+    for scale in (STARS, NORMAL.scale):
+        assert np.broadcast_shapes(score.bound(odds, popularity, scale).shape, (4, 3)) == (4, 3)
     np.testing.assert_array_equal(odds, np.tile(ODDS, (4, 1)))
     np.testing.assert_array_equal(popularity, POPULARITY)
 
 
-@pytest.mark.parametrize(
-    "score", [Mixture((MeanRating(), 1.0)), LongTail(MeanRating(), 0)], ids=repr
+@pytest.mark.parametrize("score", [*SCORES, *MIXTURES], ids=repr)
+@given(
+    mass=arrays(
+        np.float64, (6, 5), elements=st.sampled_from([0.0, 1e-300, 1e-9, 0.1, 0.5, 1.0, 3.0])
+    ),
+    odds=arrays(np.float32, 6, elements=st.floats(-100, 100, width=32)),
+    popularity=arrays(np.int64, 6, elements=st.integers(0, 10**6)),
 )
-def test_the_first_look_tells_items_apart(score):
-    """Or the items that happen to come first would be the only ones looked at."""
-    assert np.ptp(score.first(ODDS, POPULARITY)) > 0
+def test_no_rating_has_more_than_the_bound(score, mass, odds, popularity):
+    """Certain ratings and uncertain ones, likely or not to be given."""
+    mass[:, 2] += mass.sum(axis=1) == 0
+    rating = LevelDistribution(STARS, mass / mass.sum(axis=1, keepdims=True))
+    of = score.of(Facts(rating, odds, popularity))
+    bound = np.broadcast_to(score.bound(odds, popularity, STARS), of.shape)
+    assert (of <= bound + 1e-12 * np.abs(bound)).all()  # probabilities may add up to 1 + 2e-16
+    sure = LevelDistribution(STARS, np.eye(5))
+    for one in range(5):
+        facts = Facts(sure, np.repeat(odds[one], 5), np.repeat(popularity[one], 5))
+        assert (score.of(facts) <= bound[one] + 1e-12 * np.abs(bound[one])).all()
+
+
+@pytest.mark.parametrize(
+    "score", [AtLeast(), AtLeast(weight=0.3), Rated(), Energy(), LongTail(AtLeast())], ids=repr
+)
+@given(
+    centre=arrays(np.float64, 4, elements=st.floats(-50, 50)),
+    spread=arrays(np.float64, 4, elements=st.floats(1e-3, 20)),
+)
+def test_no_normal_rating_has_more_than_the_bound(score, centre, spread):
+    facts = Facts(
+        NormalDistribution(NORMAL.scale, centre, spread), np.tile(ODDS[1:], 2), np.full(4, 7)
+    )
+    bound = score.bound(facts.log_odds, facts.popularity, NORMAL.scale)
+    assert (score.of(facts) <= bound).all()
+
+
+@pytest.mark.parametrize(
+    ("score", "best"),
+    [(AtLeast(), 4), (Rated(), 0), (Gain(), 4), (MeanRating(), 4), (Energy(), 2)],
+    ids=repr,
+)
+def test_bounds_are_reached_by_the_best_rating(score, best):
+    sure = LevelDistribution(STARS, np.tile(np.eye(5)[best], (3, 1)))
+    bound = np.broadcast_to(score.bound(ODDS, POPULARITY, STARS), 3)
+    assert_same(score.of(FACTS._replace(rating=sure)), bound)
 
 
 @pytest.mark.parametrize("score", SCORES, ids=repr)
@@ -295,12 +341,11 @@ def test_an_unknown_name_lists_the_known_ones(wrong):
 
 
 def test_ways_without_presence():
-    assert criterion_of("energy", has_presence=False) == "energy"
-    assert criterion_of(None, has_presence=False) == "mean"
+    assert criterion_of("energy", has_presence=False) is None
+    assert criterion_of(None, has_presence=False) == MeanRating()
     for has_presence in (False, True):
-        assert (
-            criterion_of("mean", has_presence) == criterion_of(MeanRating(), has_presence) == "mean"
-        )
+        for by in ("mean", MeanRating()):
+            assert criterion_of(by, has_presence) == MeanRating()
     assert criterion_of(None, has_presence=True) == AtLeast()
 
 

@@ -127,7 +127,7 @@ def test_settings_out_of_range_are_refused(split, message):
 
 
 @pytest.mark.parametrize("split", [hold_out, k_fold, lambda thing: given_n(thing, 1)])
-@pytest.mark.parametrize("thing", [pd.DataFrame({"user": [1]}), [(1, 2, 3)], None], ids=str)
+@pytest.mark.parametrize("thing", [pd.DataFrame({"user": [1]}), [(1, 2)], None], ids=str)
 def test_what_is_not_ratings_is_refused(split, thing):
-    with pytest.raises(RatingsError, match=f"need Ratings to split, got {type(thing).__name__}:"):
+    with pytest.raises(RatingsError, match=r"cannot tell which|not ratings|need ratings"):
         split(thing)

@@ -72,8 +72,8 @@ def test_learning_the_item_side_is_learning_the_user_side_of_the_transpose(kind,
         )  # fmt: skip
         training = SideTraining(
             machine.sides[number], here.ratings[number], here.ratings[1 - number],
-            replace(LEARNERS[learner], block_rows=7), tables, 5, 1, bias_precision=0.5,
-            co_occurrence=np.zeros((n_columns, 0)), scored=False,
+            replace(LEARNERS[learner], block_rows=7), tables, features.group, 5, 1,
+            bias_precision=0.5, co_occurrence=np.zeros((n_columns, 0)), scored=False,
         )  # fmt: skip
         velocity = np.zeros_like(machine.level_bias)
         objectives = [

@@ -186,16 +186,20 @@ _PATHS = ("ratings.csv", "ratings.parquet", "model.ordbm", "copy.parquet", "page
 def outcomes(
     interruptions: int, kills: int, seed: int, workers: int = 2, rows: Path | None = None
 ) -> list[Outcome]:
-    """So many signals, spread evenly over all phases of all commands; each in a line of `rows`."""
+    """So many signals, spread evenly over all phases of all commands; each in a line of `rows`.
+
+    Those whose outcomes are there already, of a run that was broken off, are not sent again.
+    """
     # Where this runs in the background of a shell, Ctrl-C is ignored: commands would ignore it too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    found = []
+    lines = rows.read_text().splitlines() if rows is not None and rows.exists() else []
+    found = [Outcome(**json.loads(line)) for line in lines]
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(workers) as pool:
         runs = Runs(Path(name))
         plan = [*_moments(runs, signal.SIGINT, interruptions, seed)]
         plan += _moments(runs, signal.SIGKILL, kills, seed + 1)
         random.Random(seed).shuffle(plan)  # noqa: S311
-        for outcome in pool.map(lambda moment: runs.interrupted(*moment), plan):
+        for outcome in pool.map(lambda moment: runs.interrupted(*moment), plan[len(found) :]):
             found.append(outcome)
             if rows is not None:
                 with rows.open("a") as file:
@@ -349,9 +353,12 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--page", type=Path, help="where to write the tables")
-    parser.add_argument("--rows", type=Path, help="where to add every outcome as it comes")
+    parser.add_argument("--rows", type=Path, help="keep outcomes here, and go on after them")
+    parser.add_argument("--workers", type=int, default=2, help="commands at a time")
     options = parser.parse_args()
-    found = outcomes(options.interruptions, options.kills, options.seed, rows=options.rows)
+    found = outcomes(
+        options.interruptions, options.kills, options.seed, options.workers, options.rows
+    )
     page = _page(found, "make interruptions")
     print(page)
     for fault in faults(found):

@@ -15,9 +15,9 @@ from mutant_operators import Mutant, mutants_of
 
 SEED = 16
 FOLDERS = {  # how many faults are put into each
-    "training": 40, "model": 40, "priors": 16, "inference": 40, "recommend": 24, "explain": 16,
-    "evaluation": 16, "metrics": 20, "data": 28, "baselines": 24, "kernels": 60, "datasets": 28,
-    "persistence": 24, "runtime": 10, "cli": 20,
+    "training": 40, "model": 36, "priors": 12, "inference": 18, "recommend": 14, "explain": 12,
+    "evaluation": 14, "metrics": 20, "data": 24, "baselines": 16, "kernels": 44, "datasets": 28,
+    "persistence": 24, "runtime": 14, "cli": 14,
 }  # fmt: skip
 WRITTEN = Path(__file__).with_name("mutants.toml")  # faults by hand, and what cannot be noticed
 DECLARED = "tests/test_defaults.py"  # it looks at whatever is declared, by no name

@@ -19,8 +19,8 @@ HEAD = (
     "speed by its name are left alone. Seed {seed} draws so many from each folder, beside {hand} "
     "written by hand.\nEach is shown to the tests that run its line, until one fails. A "
     "fault that tests worth {enough:.0f} seconds do not notice has survived. A crash counts as "
-    "noticed,\nand so does a test that takes more than a minute and twenty times as long as ever; "
-    "a test that fails is trusted only if it passes without the fault.\n\n"
+    "noticed,\nand so does a test that computes for more than a minute and twenty times as long as "
+    "ever; a test that fails is trusted only if it passes without the fault.\n\n"
     "**{caught:,} of {tried:,} faults are noticed, {share:.1%}.** {left}\n\n"
 )
 
@@ -43,8 +43,9 @@ def write_page(root: Path, mutants: Sequence[Mutant], known: Mapping[str, dict[s
     if None in told:
         left = f"{told.count(None)} of the others have no explanation yet."
     share = len(caught) / max(len(tried), 1)
+    enough = min((row["enough"] for _, row in tried if not row["by"]), default=ENOUGH)
     head = HEAD.format(
-        seed=SEED, hand=hand, enough=ENOUGH, caught=len(caught), tried=len(tried), share=share,
+        seed=SEED, hand=hand, enough=enough, caught=len(caught), tried=len(tried), share=share,
         left=left,
     )  # fmt: skip
     parts = [

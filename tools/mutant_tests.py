@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from collections import defaultdict
 from collections.abc import Generator, Sequence
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+WAITS = 20  # times as long by the clock as by computing: the computer may be busy
 
 
 class Traced:
@@ -30,6 +33,7 @@ class Traced:
         )
         self.seconds: dict[str, float] = defaultdict(float)
         self.fixtures: dict[str, set[str]] = defaultdict(set)  # of each test
+        self.failed: set[str] = set()  # without a fault: they could tell nothing of one
         self.coverage.start()
 
     @pytest.hookimpl(wrapper=True)
@@ -42,6 +46,10 @@ class Traced:
         finally:
             self.seconds[item.nodeid] += time.perf_counter() - begin
             self.coverage.switch_context("")
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.failed.add(report.nodeid)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(
@@ -67,12 +75,15 @@ class Traced:
         of_file: dict[str, dict[str, Any]] = defaultdict(dict)
         for test, seconds in self.seconds.items():
             test_file = test.partition("::")[0]
+            told = of_file[test_file]
+            if test in self.failed:
+                continue
             lines = ran[test]
             for fixture in self.fixtures[test]:
                 for base in (test_file, ""):
                     for file, more in ran.get(f"{base}@{fixture}", {}).items():
                         lines[file] |= more
-            of_file[test_file][test] = {
+            told[test] = {
                 "seconds": round(seconds, 4),
                 "lines": {file: sorted(numbers) for file, numbers in lines.items()},
             }
@@ -87,7 +98,7 @@ class Chosen:
     def __init__(self, tests: Sequence[str], said: Path, limits: dict[str, float]) -> None:
         self.place = {test: place for place, test in enumerate(tests)}
         self.said = said
-        self.limits = limits  # seconds that each test may take
+        self.limits = limits  # seconds of computing that each test may take
         self.failed: str | None = None
         self.passed: list[str] = []
 
@@ -96,10 +107,12 @@ class Chosen:
         items[:] = [item for item in items if item.nodeid in self.place]
         items.sort(key=lambda item: self.place[item.nodeid])
         for item in items:
-            item.add_marker(pytest.mark.timeout(self.limits[item.nodeid], method="thread"))
+            waits = WAITS * self.limits[item.nodeid]
+            item.add_marker(pytest.mark.timeout(waits, method="thread"))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.said.write_text(nodeid)
+        signal.setitimer(signal.ITIMER_PROF, self.limits[nodeid])  # which ends the process
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and self.failed is None:

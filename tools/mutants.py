@@ -5,6 +5,7 @@
     mutants.py --only X    those whose file, function, line or key contains X
     mutants.py --again     those that survived, and with --only all of them, once more
     mutants.py --enough S  show each to tests worth S seconds at most: fewer for a first look
+    mutants.py --workers N so many at a time
 
 Faults are drawn by a seed from every folder of the package (`mutant_choice`), made on the syntax
 tree (`mutant_operators`). First each test file is run once to see which lines its tests run; a
@@ -36,17 +37,17 @@ from typing import Any
 from mutant_choice import ENOUGH, Chooser, chosen, is_compiled
 from mutant_operators import Mutant
 from mutant_page import write_page
-from mutant_tests import Chosen
+from mutant_tests import WAITS, Chosen
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / "build" / "mutants"
 OUTCOMES = PLACE / "outcomes.jsonl"
-WORKERS = 2
+WORKERS = 2  # by default
 # They look at the tree or at pages as a whole, start a Python for each question, or are about
 # folders that no fault is put into.
 UNUSED = (
     "docs", "names", "packaging", "processors", "import", "experiments", "report", "plots",
-    "reproduction_reasons", "demo",
+    "reproduction_reasons", "demo", "interrupt_many",
 )  # fmt: skip
 # Imported once, by the process that every run is forked from.
 WARM = ("numpy", "scipy.sparse", "scipy.optimize", "scipy.special", "numba", "hypothesis", "pytest",
@@ -55,7 +56,7 @@ WARM = ("numpy", "scipy.sparse", "scipy.optimize", "scipy.special", "numba", "hy
         "pytrec_eval")  # fmt: skip
 NOTICED = 6  # tests that caught the last faults in a file are run first
 MEMORY = 8 << 30  # bytes of address space of a run
-HANGS = 60  # seconds, and 20 times what the test takes undisturbed: only a hang needs so long
+HANGS = 60  # seconds of computing, and 20 times what the test takes: only a hang needs so long
 
 
 def tree(worker: int) -> Path:
@@ -117,8 +118,8 @@ def traces() -> dict[str, dict[str, Any]]:
         files = [str(path.relative_to(ROOT)) for path in stale]
         told = {**environment(0), "MUTANTS_TRACE": str(folder)}
         done = subprocess.run([*command, *files], cwd=tree(0), env=told, check=False)
-        if done.returncode:
-            raise SystemExit("the tests fail without a fault: mend that first")
+        if done.returncode not in (0, 1):  # of those that fail without a fault, none is asked
+            raise SystemExit("the tests cannot be run")
         known_path.write_text(json.dumps(known | now))
     return {path.stem: json.loads((folder / f"{path.stem}.json").read_text()) for path in tests}
 
@@ -150,7 +151,7 @@ class Worker:
             finally:
                 os._exit(3)  # whatever happens, this fork is not another worker
         os.close(writing)
-        longest = sum(HANGS + 20 * seconds[test] for test in tests)
+        longest = WAITS * sum(HANGS + 20 * seconds[test] for test in tests)
         heard, _, _ = select.select([reading], [], [], longest)
         ended = os.read(reading, 1) if heard else b""
         os.close(reading)
@@ -161,7 +162,8 @@ class Worker:
             told = json.loads(self.answer.read_text())
             self.trusted.update(told["passed"])
             return told["failed"]
-        how = "crashes" if os.WIFSIGNALED(status) and heard else "does not end"
+        ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) and heard else signal.SIGPROF
+        how = "does not end" if ended_by == signal.SIGPROF else "crashes"
         return f"{said.read_text()} ({how})"
 
     def _run(
@@ -194,8 +196,9 @@ class Worker:
         os.write(writing, b".")
 
     def try_fault(
-        self, mutant: Mutant, batches: Sequence[Sequence[str]], seconds: dict[str, float]
-    ) -> dict[str, Any]:
+        self, mutant: Mutant, batches: Sequence[Sequence[str]], seconds: dict[str, float],
+        enough: float,
+    ) -> dict[str, Any]:  # fmt: skip
         """Put the fault in, run the tests, take it out; what failed must pass without it."""
         before = self.noticed.setdefault(mutant.file, [])
         batches = [[test for test in before[-NOTICED:] if test in seconds], *batches]
@@ -221,7 +224,8 @@ class Worker:
         spent = round(time.monotonic() - begin, 1)
         shown = {name: getattr(mutant, name) for name in ("key", "file", "line", "within", "what")}
         texts = {"before": mutant.before, "after": mutant.after}
-        return {**shown, **texts, "by": failed, "tests": len(seconds), "seconds": spent}
+        asked = {"tests": len(seconds), "enough": enough}
+        return {**shown, **texts, "by": failed, **asked, "seconds": spent}
 
     def _passes(self, test: str, seconds: dict[str, float]) -> bool:
         if test in self.trusted or test not in seconds:
@@ -271,7 +275,7 @@ def start_worker(numbers: Any) -> None:
     _WORKER.append(Worker(numbers.get()))
 
 
-def run_job(job: tuple[Mutant, list[list[str]], dict[str, float]]) -> dict[str, Any]:
+def run_job(job: tuple[Mutant, list[list[str]], dict[str, float], float]) -> dict[str, Any]:
     """What became of one fault."""
     return _WORKER[0].try_fault(*job)
 
@@ -289,9 +293,9 @@ def matching(mutants: list[Mutant], pattern: str) -> list[Mutant]:
     ]
 
 
-def copy_cache() -> None:
+def copy_cache(workers: int) -> None:
     """Let every worker start with what the traced run has compiled; folders are named by path."""
-    for worker in range(1, WORKERS):
+    for worker in range(1, workers):
         for folder in cache_of(0).iterdir():
             name = folder.name.rpartition("_")[0]
             for source in (tree(0) / "src").rglob(name):
@@ -302,12 +306,12 @@ def copy_cache() -> None:
                     shutil.copytree(folder, target, dirs_exist_ok=True)
 
 
-def try_all(mutants: list[Mutant], enough: float) -> None:
+def try_all(mutants: list[Mutant], enough: float, workers: int) -> None:
     """Run what has to be run, and append each outcome as it comes."""
-    for worker in range(WORKERS):
+    for worker in range(workers):
         copy_tree(worker)
     traced = traces()
-    copy_cache()
+    copy_cache(workers)
     chooser = Chooser(ROOT, traced, enough)
     seconds = {test: trace["seconds"] for test, trace in chooser.tests.items()}
     jobs = []
@@ -316,14 +320,15 @@ def try_all(mutants: list[Mutant], enough: float) -> None:
         batches = chooser.tests_of(mutant)
         last = (known.get(mutant.key, {}).get("by") or "").partition(" ")[0]
         batches = [[last] if last in seconds else [], *batches]  # what caught it before
-        jobs.append((mutant, batches, {test: seconds[test] for tests in batches for test in tests}))
+        asked = {test: seconds[test] for tests in batches for test in tests}
+        jobs.append((mutant, batches, asked, enough))
     for name in WARM:
         import_module(name)
     context = multiprocessing.get_context("fork")
     numbers = context.SimpleQueue()
-    for worker in range(WORKERS):
+    for worker in range(workers):
         numbers.put(worker)
-    with context.Pool(WORKERS, start_worker, (numbers,)) as pool, OUTCOMES.open("a") as out:
+    with context.Pool(workers, start_worker, (numbers,)) as pool, OUTCOMES.open("a") as out:
         for count, row in enumerate(pool.imap_unordered(run_job, jobs), 1):
             out.write(json.dumps(row, ensure_ascii=False) + "\n")
             out.flush()
@@ -348,6 +353,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--enough", type=float, default=ENOUGH, metavar="SECONDS")
+    parser.add_argument("--workers", type=int, default=WORKERS, metavar="N")
     asked = parser.parse_args()
     PLACE.mkdir(parents=True, exist_ok=True)
     mutants = matching(chosen(ROOT), asked.only)
@@ -361,8 +367,9 @@ def main() -> None:
         wanted = [each for each in mutants if asked.only or each.key in survived]
     else:
         wanted = [each for each in mutants if each.key not in known]
-    if wanted:
-        try_all(wanted, asked.enough)
+    if wanted:  # folders mixed, so that a part of the run is of all; then those to be compiled
+        wanted.sort(key=lambda each: (is_compiled(each.file), each.key))
+        try_all(wanted, asked.enough, asked.workers)
     if not asked.only:
         write_page(ROOT, mutants, outcomes())
 

@@ -48,6 +48,10 @@ class LeftOutWarning(UserWarning):
     """Ratings that were given say nothing to the model, and were left out."""
 
 
+class UnknownIdsWarning(UserWarning):
+    """Ids that were asked about are unknown in a way that looks like a mistake."""
+
+
 class DivergedError(OrdbmError, ArithmeticError):
     """Learning ran away: the parameters are no longer finite numbers."""
 

@@ -12,7 +12,7 @@ import numpy as np
 from ordbm.data.frames import Backend
 from ordbm.data.lookup import Ids, aligned_pairs
 from ordbm.data.numeric_columns import finite_numbers
-from ordbm.data.ratings import Ratings
+from ordbm.data.ratings import Ratings, as_ratings
 from ordbm.data.scale import RatingScale, Scale
 from ordbm.errors import NotFittedError, SettingsError
 from ordbm.inference.catalogue import POTENTIAL_BYTES, USERS_IN_BLOCK
@@ -84,11 +84,14 @@ class Baseline(Configured, ABC):
 
     def fit(
         self,
-        ratings: Ratings,
-        validation: Ratings | None = None,
+        ratings: Any,
+        validation: Any = None,
         callbacks: Callback | Iterable[Callback] = (),
     ) -> Self:
-        """Learn from ratings."""
+        """Learn from ratings, given as `OrdinalBM.fit` takes them."""
+        ratings = as_ratings(ratings)
+        if validation is not None:
+            validation = as_ratings(validation, scale=ratings.scale)
         check_trainable(ratings)
         rated_users, rated_items = (
             np.diff(rows.start) > 0 for rows in (ratings.by_user, ratings.by_item)

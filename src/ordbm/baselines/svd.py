@@ -27,16 +27,18 @@ class SVD(PointModel):
 
     where z is the rating less the overall mean, over the overall deviation. Learnt by stochastic
     gradient, a rating at a time in a new random order each epoch. `biases=False` leaves out b and c
-    as the original does. With validation ratings the epoch with their best log-loss is kept, and
-    `patience` epochs without a better one end the training (0: never).
+    as the original does. The defaults are as is usual, a hundred factors under an L2 penalty, whose
+    strength was best on held-out training ratings of three sets. With validation ratings the epoch
+    with their best log-loss is kept, and `patience` epochs without a better one end the training
+    (0: never).
     """
 
     def __init__(
         self,
-        rank: int = 20,
+        rank: int = 100,
         epochs: int = 40,
         rate: float = 0.01,
-        regularisation: float = 0.06,
+        regularisation: float = 0.1,
         biases: bool = True,
         seed: int = 0,
         *,

@@ -17,7 +17,7 @@ from ordbm.cli import (  # noqa: F401
     reproduce,
     tune,
 )
-from ordbm.cli.app import app
+from ordbm.cli.app import app, by_option
 from ordbm.runtime.printable import printable
 
 __all__ = ["app", "main"]
@@ -31,4 +31,4 @@ def main() -> None:
 
 
 def _remark(message: Any, *_: Any, **__: Any) -> None:
-    print(f"ordbm: {printable(str(message))}", file=sys.stderr)
+    print(f"ordbm: {printable(by_option(str(message)))}", file=sys.stderr)

@@ -46,7 +46,7 @@ class Commands(TyperGroup):
             asked = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
             return _params(error.format_message().rstrip(".") + asked)
         except ordbm.errors.OrdbmError as error:
-            return _params(_by_option(str(error)))
+            return _params(by_option(str(error)))
         except BrokenPipeError:
             # Whoever read the output has gone; what is still in the buffer must go nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -67,7 +67,7 @@ def _params(sentence: str) -> int:
     return BAD_INPUT
 
 
-def _by_option(sentence: str) -> str:
+def by_option(sentence: str) -> str:
     """What the library calls by the names of its arguments, by those of options."""
     for argument, option in _OPTIONS.items():
         sentence = re.sub(argument, option, sentence)
@@ -80,6 +80,12 @@ _OPTIONS = {
     r"\b(user|item|rating)=(?![\w'\"])": r"--\1-column",
     r"\b(member)=(?![\w'\"])": r"--\1",
     r"\bencoding='latin-1'": "--encoding latin-1",
+    r"\bbad_lines='skip'": "--skip-bad-lines",
+    r"\bbad_lines_to=": "--bad-lines-to",
+    r"\bdecimal=','": "--decimal ,",
+    r"\bmissing=nan\b": "--missing nan",
+    r"\bmissing=(?![\w'\"\[])": "--missing",
+    r"\boverwrite=True": "--force",
     r"\blimits=ReadLimits\((\w+)=\.\.\.\)": r"--max-\1",
 }
 

@@ -4,16 +4,25 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer import Argument
 
+import ordbm
 from ordbm.cli.app import app
-from ordbm.cli.inputs import RatingsSource, check_target, facts_in_words, ratings_and_facts
-from ordbm.cli.options import Json, Quiet, ReadingOptions, unfolded
+from ordbm.cli.inputs import (
+    STANDARD,
+    RatingsSource,
+    check_target,
+    facts_in_words,
+    ratings_and_facts,
+)
+from ordbm.cli.options import Force, Json, Quiet, ReadingOptions, unfolded
 from ordbm.cli.output import byte_bar, print_json, stderr, stdout, table
+from ordbm.runtime.atomic_files import none_is_ours
 from ordbm.runtime.interruption import raised_at_once
 from ordbm.runtime.printable import printable
 
@@ -88,25 +97,33 @@ def convert(
     output: Annotated[
         Path,
         Argument(
-            help="A file that ends in .csv, .tsv (or with .gz), or .parquet.",
+            help="A file that ends in .csv, .tsv (or with .gz), or .parquet; - for csv on stdout.",
             metavar="OUTPUT",
             show_default=False,
         ),
     ],
     reading: ReadingOptions,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Read ratings of any known layout, check them, and write them as csv, tsv or parquet.
 
-    Example: `ordbm data convert ml-1m.zip ratings.parquet`
+    Examples: `ordbm data convert ml-1m.zip ratings.parquet` ·
+    `zcat ratings.csv.gz | ordbm data convert - - --missing 0`
     """
     from ordbm.datasets.writer import write_ratings
 
-    check_target(output)
+    to_stdout = str(output) == STANDARD
+    if to_stdout and as_json:
+        raise ordbm.errors.SettingsError("--json and - both write to stdout: leave one out")
+    if not to_stdout:
+        check_target(output, None if force else none_is_ours)
     ratings, found = ratings_and_facts(source, reading)
-    write_ratings(ratings, output)
-    if as_json:
+    write_ratings(ratings, sys.stdout.buffer if to_stdout else output, overwrite=force)
+    if to_stdout:
+        stderr(quiet).print(facts_in_words(found), markup=False)
+    elif as_json:
         print_json({"ratings": found, "path": str(output), "bytes": output.stat().st_size})
     else:
         say = stderr(quiet).print

@@ -20,12 +20,13 @@ from ordbm.cli.inputs import (
     RatingsSource,
     check_target,
     facts_in_words,
+    given_file,
     items_of,
     model_in_file,
     ratings_and_facts,
     users_of,
 )
-from ordbm.cli.options import Json, ModelOptions, Quiet, ReadingOptions, unfolded
+from ordbm.cli.options import Force, Json, ModelOptions, Quiet, ReadingOptions, unfolded
 from ordbm.cli.output import fit_bar, print_json, stderr, stdout, step_bar
 from ordbm.cli.score_table import score_tables
 
@@ -60,7 +61,10 @@ def evaluate_command(
     ] = None,
     test: Annotated[
         Path | None,
-        Option(help="Learn from all of RATINGS and test on this file.", metavar="FILE"),
+        Option(
+            help="Learn from all of RATINGS and test on this file; - for standard input.",
+            metavar="FILE",
+        ),
     ] = None,
     model: Annotated[
         Path | None,
@@ -99,6 +103,7 @@ def evaluate_command(
     report: Annotated[
         Path | None, Option(help="Write a page with tables and pictures.", metavar="HTML")
     ] = None,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -119,7 +124,7 @@ def evaluate_command(
         _refuse(_given(test_fraction=test_fraction), f"with {other}")
     if lists is None:
         _refuse(_given(by=by), "without --lists")
-    _check_report(report)
+    _check_report(report, force)
     baselines = _baselines(compare, model)
     quiet = quiet or as_json
     options: dict[str, Any] = {"lists": _lengths(lists), "by": by}
@@ -150,31 +155,21 @@ def evaluate_command(
     else:
         show_scores(found)
     if report is not None:
-        _write_report(found, report, read)
+        _write_report(found, report, read, force)
         stderr(quiet).print(f"{report} written", markup=False)
 
 
 def show_scores(found: list[Any]) -> None:
     """One model with its intervals, or several side by side."""
+    from ordbm.evaluation.evaluations import unknown_in_words
+
     out = stdout()
-    if len(found) > 1:
-        for one in score_tables({one.model: one.scores for one in found}, out.width):
-            out.print(one)
-    else:
+    if len(found) == 1:
         out.print(*repr(found[0]).split("\n"), sep="\n")
-    unknown = _unknown(found[0])
-    if any(unknown.values()):
-        out.print(
-            "Without training ratings: the users of {users:,} and the items of {items:,} "
-            "test ratings".format(**unknown),
-            markup=False,
-        )
-
-
-def _unknown(found: Evaluation | CrossValidation) -> dict[str, int]:
-    """Test ratings of users and of items that the model does not know, of all folds."""
-    parts = getattr(found, "evaluations", [found])
-    return {name: sum(part.unknown.get(name, 0) for part in parts) for name in ("users", "items")}
+        return
+    for one in score_tables({one.model: one.scores for one in found}, out.width):
+        out.print(one)
+    out.print(*unknown_in_words(getattr(found[0], "evaluations", [found[0]])), sep="\n")
 
 
 def _given(**told: Any) -> list[str]:
@@ -194,11 +189,15 @@ def _refuse(options: list[str], where: str) -> None:
         raise ordbm.errors.SettingsError(f"{options[0]} has no effect {where}: leave it out")
 
 
-def _check_report(path: Path | None) -> None:
+def _check_report(path: Path | None, force: bool) -> None:
     """An error before the work where a report cannot be drawn or written."""
-    check_target(path)
-    if path is not None and find_spec("matplotlib") is None:
+    if path is None:
+        return
+    if find_spec("matplotlib") is None:
         raise ordbm.errors.SettingsError('--report needs matplotlib: pip install "ordbm[plot]"')
+    from ordbm.report.page import is_page
+
+    check_target(path, None if force else is_page)
 
 
 def _lengths(text: str | None) -> list[int] | None:
@@ -233,7 +232,11 @@ def _test_ratings(path: Path, reading: ReadingOptions, train: Ratings) -> Rating
     """Test ratings on the scale of the training ratings, and with their ids."""
     from ordbm.datasets import read_ratings
 
-    found = read_ratings(path, **{**reading.arguments(), "scale": train.scale})
+    told = {**reading.arguments(), "scale": train.scale}
+    if told["bad_lines_to"] is not None:  # which has those of the training file
+        bad = Path(told["bad_lines_to"])
+        told["bad_lines_to"] = bad.with_name(f"{bad.stem}-test{bad.suffix}")
+    found = read_ratings(given_file(path), **told)
     return _with_ids_of(found, train.users, train.items)
 
 
@@ -310,10 +313,10 @@ def _cross_validated(
     return found
 
 
-def _write_report(found: list[Any], path: Path, read: Mapping[str, Any]) -> None:
+def _write_report(found: list[Any], path: Path, read: Mapping[str, Any], force: bool) -> None:
     from ordbm.report.evaluation_page import evaluation_title, write_report
 
     data = {name: value for name, value in read.items() if name != "seconds"}
     title = f"{evaluation_title(found)} on {Path(data['source']).name}"
     command = shlex.join(["ordbm", *sys.argv[1:]])
-    write_report(found, path, title=title, command=command, data=data)
+    write_report(found, path, title=title, command=command, data=data, overwrite=force)

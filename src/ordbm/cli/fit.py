@@ -11,7 +11,7 @@ from typer import Option
 import ordbm
 from ordbm.cli.app import app
 from ordbm.cli.inputs import RatingsSource, check_target, facts_in_words, ratings_and_facts
-from ordbm.cli.options import Json, ModelOptions, Quiet, ReadingOptions, unfolded
+from ordbm.cli.options import Force, Json, ModelOptions, Quiet, ReadingOptions, unfolded
 from ordbm.cli.output import count_in_words, fit_bar, print_json, stderr
 
 
@@ -43,6 +43,7 @@ def fit(
             metavar="",
         ),
     ] = False,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -53,13 +54,15 @@ def fit(
 
     Example: `ordbm fit ratings.csv -o model.ordbm --validation 0.1 --hidden 80`
     """
-    from ordbm.persistence.checkpoint import FILE  # noqa: PLC0415 -- help must be quick
+    # help must be quick
+    from ordbm.persistence.checkpoint import FILE  # noqa: PLC0415
+    from ordbm.persistence.container import is_container  # noqa: PLC0415
 
     if resume and checkpoint is None:
         raise ordbm.errors.SettingsError(
             "--resume needs --checkpoint DIR: say where the checkpoints are"
         )
-    check_target(output)
+    check_target(output, None if force else is_container)
     model = model_options.model()
     ratings, found = ratings_and_facts(source, reading)
     say = stderr(quiet or as_json).print
@@ -74,7 +77,7 @@ def fit(
         model.fit(
             learn, validation=held_out, callbacks=[show], checkpoint=checkpoint, resume=resume
         )
-    model.save(output)
+    model.save(output, overwrite=force)
     summary = _summary(model, found, output)
     if as_json:
         print_json(summary)

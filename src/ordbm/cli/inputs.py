@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument
 
 import ordbm
+from ordbm.runtime.atomic_files import NotOursError, Ours, check_replaceable
 from ordbm.runtime.interruption import safe_point
 
 if TYPE_CHECKING:
@@ -25,12 +27,13 @@ _STEPS = (
     "ordbm.evaluation",
 )  # fmt: skip
 _MOST_COMPARED = 100_000  # ids, when one was mistyped
+STANDARD = "-"  # standard input, or output
 
 RatingsSource = Annotated[
     str,
     Argument(
-        help="A file (csv, tsv, parquet), a MovieLens or Netflix archive or folder, or the name of "
-        "an embedded set: movielens-small.",
+        help="A file (csv, tsv, parquet, Feather), a MovieLens or Netflix archive or folder, the "
+        "name of an embedded set, movielens-small, or - for standard input.",
         metavar="RATINGS",
         show_default=False,
     ),
@@ -60,8 +63,20 @@ def ratings_and_facts(
             )
         ratings = load_dataset(source)
     else:
-        ratings = read_ratings(source, **reading.arguments())
+        if beside is not None and source == str(beside) == STANDARD:
+            raise ordbm.errors.SettingsError("standard input can be read once: name a file instead")
+        ratings = read_ratings(given_file(source), **reading.arguments())
+        source = "standard input" if source == STANDARD else source
     return ratings, {"source": source, **rating_facts(ratings), "seconds": _since(started)}
+
+
+def given_file(source: str | Path) -> Any:
+    """The path of a file, or standard input if it is `-`."""
+    if str(source) != STANDARD:
+        return source
+    if sys.stdin is None or sys.stdin.closed:
+        raise ordbm.errors.SettingsError("-: there is no standard input to read")
+    return sys.stdin.buffer
 
 
 def rating_facts(ratings: Ratings) -> dict[str, Any]:
@@ -72,16 +87,25 @@ def rating_facts(ratings: Ratings) -> dict[str, Any]:
         "items": ratings.n_items,
         "scale": str(ratings.scale),
         "duplicates": ratings.n_duplicates,
+        "missing": ratings.n_missing,
+        "bad_lines": ratings.n_bad_lines,
     }
 
 
 def facts_in_words(found: dict[str, Any]) -> str:
     """The same in words."""
-    n = found["duplicates"]
-    repeated = f", {n:,} duplicate{'s' if n > 1 else ''} merged" if n else ""
+    remarks = "".join(
+        f", {found[name]:,} {what if found[name] == 1 else several}"
+        for name, what, several in (
+            ("duplicates", "duplicate merged", "duplicates merged"),
+            ("missing", "not rated left out", "not rated left out"),
+            ("bad_lines", "bad line left out", "bad lines left out"),
+        )
+        if found[name]
+    )
     return (
         f"{found['source']}: {found['ratings']:,} ratings by {found['users']:,} users of "
-        f"{found['items']:,} items, {found['scale']}{repeated} (read in {found['seconds']:.1f} s)"
+        f"{found['items']:,} items, {found['scale']}{remarks} (read in {found['seconds']:.1f} s)"
     )
 
 
@@ -91,6 +115,8 @@ def _since(started: float) -> float:
 
 def model_in_file(path: Path) -> OrdinalBM:
     """The model in a file."""
+    if str(path) == STANDARD:
+        raise ordbm.errors.SettingsError("-: a model is read from a file: name it")
     _load_library()
     return ordbm.load(path)
 
@@ -135,16 +161,28 @@ def _similar(text: str, known: IdMap) -> str:
     return f"did you mean {' or '.join(close)}?" if close else f"it has {', '.join(names[:3])}, …"
 
 
-def check_target(path: Path | None) -> None:
-    """An error before the work, not after it, where a file cannot be written."""
+def check_target(path: Path | None, ours: Ours | None = None) -> None:
+    """An error before the work, not after it, where a file cannot be written.
+
+    Unless None, `ours` are the files that may be replaced.
+    """
     if path is None:
         return
+    if str(path) == STANDARD:
+        raise ordbm.errors.SettingsError("-: this is written to a file: name one")
     if path.exists() and not path.is_file():  # a folder, or a device, which must not be replaced
         raise ordbm.errors.SettingsError(f"{path} is not a file: name one to write to")
     if not path.absolute().parent.is_dir():
         raise ordbm.errors.SettingsError(
             f"{path}: there is no folder {path.absolute().parent} to write to"
         )
+    if ours is not None:
+        try:
+            check_replaceable(path, ours)
+        except NotOursError as problem:
+            raise ordbm.errors.SettingsError(
+                f"{path}: {problem.strerror}: choose another name, or replace it with --force"
+            ) from None
 
 
 def titles_of(source: str | None, model: OrdinalBM) -> dict[Any, str] | None:
@@ -169,12 +207,13 @@ def _read_titles(path: Path) -> dict[Any, str]:
     """Titles of a known set, or of a csv or tsv of one's own: the first two columns."""
     from ordbm.datasets.sources import open_source
     from ordbm.datasets.titles import TITLE_FILES, read_title_table, read_titles
+    from ordbm.datasets.unpacking import unpacked_name
 
     own = path.suffix.lower() in (".csv", ".tsv", ".txt") and path.name not in TITLE_FILES
     if own and not path.is_dir():
         return dict(read_title_table(path))
     with open_source(path) as source:  # read_titles would look beside a file without titles
-        untitled = source.single and path.name.removesuffix(".gz") not in TITLE_FILES
+        untitled = source.single and unpacked_name(path.name) not in TITLE_FILES
     titles = None if untitled else read_titles(path)
     if titles is None:
         raise ordbm.errors.RatingsError(

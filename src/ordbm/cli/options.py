@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 from typer import Option
 
 import ordbm
-from ordbm.cli.values import hidden_of, learner_with, named_value
+from ordbm.cli.values import hidden_of, learner_with, named_value, value_of
 from ordbm.model.declaration import declaration, default_in_words
 from ordbm.model.settings import LEARNING_PANEL, Settings
 
@@ -20,6 +20,14 @@ Json = Annotated[
 ]
 Quiet = Annotated[
     bool, Option("--quiet", "-q", help="Show no progress and no remarks.", metavar="")
+]
+Force = Annotated[
+    bool,
+    Option(
+        "--force",
+        help="Replace a file that is there, even if it is not one that this command writes.",
+        metavar="",
+    ),
 ]
 
 
@@ -74,7 +82,7 @@ class PairOptions:
         str | None,
         reading(
             help="Where it cannot be told from the file.",
-            metavar="csv|tsv|colons|spaces|netflix|parquet",
+            metavar="csv|tsv|colons|spaces|netflix|parquet|feather",
         ),
     ] = None
     member: Annotated[
@@ -90,6 +98,18 @@ class PairOptions:
         ),
     ] = None
     encoding: Annotated[str, reading(help="Of text files.", metavar="NAME")] = "utf-8"
+    skip_bad_lines: Annotated[
+        bool,
+        reading(
+            "--skip-bad-lines",
+            help="Leave out lines of a text file that cannot be used, and say how many.",
+            metavar="",
+        ),
+    ] = False
+    bad_lines_to: Annotated[
+        str | None,
+        reading(help="A csv for skipped lines, with number and reason.", metavar="FILE"),
+    ] = None
     max_rows: Annotated[
         int | None,
         reading(
@@ -115,6 +135,7 @@ class PairOptions:
         told = {field.name: getattr(self, field.name) for field in fields(self)}
         most = {name: told.pop(f"max_{name}") for name in ("rows", "bytes", "members")}
         told["limits"] = ReadLimits(**{name: n for name, n in most.items() if n is not None})
+        told["bad_lines"] = "skip" if told.pop("skip_bad_lines") else "error"
         for role in ("user", "item", "rating"):
             if told.get(role) is not None and told[role].isdecimal():
                 told[role] = int(told[role])
@@ -143,13 +164,25 @@ class ReadingOptions(PairOptions):
             metavar="last|mean|error",
         ),
     ] = "last"
+    missing: Annotated[
+        list[str] | None,
+        reading(
+            help="A value that means 'not rated', as 0 or NA; nan for empty fields; repeatable.",
+            metavar="VALUE",
+        ),
+    ] = None
+    decimal: Annotated[
+        str | None,
+        reading(help="What stands before decimals, where it cannot be told.", metavar=".|,"),
+    ] = None
 
     def arguments(self) -> dict[str, Any]:
         """What `read_ratings` is to be told."""
         from ordbm.data.scale import scale_from_text  # noqa: PLC0415 -- help must be quick
 
         scale = None if self.scale is None else scale_from_text(self.scale)
-        return {**super().arguments(), "scale": scale}
+        missing = [value_of(text) for text in self.missing] if self.missing else None
+        return {**super().arguments(), "scale": scale, "missing": missing}
 
     def options(self) -> list[str]:
         """The options that say the same."""
@@ -158,6 +191,10 @@ class ReadingOptions(PairOptions):
             value = getattr(self, field.name)
             if field.name == "header" and value is not None:
                 found.append("--header" if value else "--no-header")
+            elif value is True:
+                found.append(f"--{field.name.replace('_', '-')}")
+            elif isinstance(value, list):
+                found += [word for one in value for word in (f"--{field.name}", one)]
             elif value != field.default:
                 column = "-column" if field.name in ("user", "item", "rating") else ""
                 found += [f"--{field.name.replace('_', '-')}{column}", str(value)]

@@ -173,10 +173,13 @@ def byte_bar(quiet: bool, what: str) -> Iterator[Callable[[int, int | None], Non
 
 
 @contextmanager
-def output_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to that takes the place of `path` at the end, or goes without trace."""
+def output_file(path: Path, ours: files.Ours | None = None) -> Iterator[BinaryIO]:
+    """A file to write to that takes the place of `path` at the end, or goes without trace.
+
+    Unless None, `ours` are the files that may be replaced.
+    """
     try:
-        with files.atomic_file(path) as file:
+        with files.atomic_file(path, ours) as file:
             yield file
     except OSError as problem:
         raise ordbm.errors.SettingsError(

@@ -10,14 +10,22 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 from typer import Argument, Option
 
 import ordbm
 from ordbm.cli.app import app
-from ordbm.cli.inputs import ModelFile, check_target, items_of, model_in_file, users_of
-from ordbm.cli.options import Json, PairOptions, Quiet, unfolded
+from ordbm.cli.inputs import (
+    STANDARD,
+    ModelFile,
+    check_target,
+    given_file,
+    items_of,
+    model_in_file,
+    users_of,
+)
+from ordbm.cli.options import Force, Json, PairOptions, Quiet, unfolded
 from ordbm.cli.output import count_in_words, json_ready, output_file, print_json, stderr, step_bar
 from ordbm.runtime.printable import printable
 
@@ -25,6 +33,8 @@ if TYPE_CHECKING:
     from ordbm.estimator import OrdinalBM
 
 PAIRS_AT_ONCE = 100_000
+_FIRST = ("user", "item", "mean")  # columns of every file of predictions
+_CSV_BEGIN = ",".join(f'"{name}"' for name in _FIRST).encode()
 
 
 @app.command()
@@ -33,7 +43,9 @@ def predict(
     file: ModelFile,
     pairs: Annotated[
         Path,
-        Argument(help="A file of users and items to predict for.", metavar="PAIRS"),
+        Argument(
+            help="A file of users and items to predict for; - for standard input.", metavar="PAIRS"
+        ),
     ],
     reading: PairOptions,
     output: Annotated[
@@ -45,6 +57,7 @@ def predict(
             metavar="FILE",
         ),
     ] = None,
+    force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -57,15 +70,16 @@ def predict(
     """  # fmt: skip
     from ordbm.datasets import read_pairs
 
-    check_target(output)
+    output = None if str(output) == STANDARD else output
+    check_target(output, None if force else _are_predictions)
     if output is not None and output.suffix not in (".csv", ".parquet"):
         raise ordbm.errors.SettingsError(f"{output}: the output must end in .csv or .parquet")
     model = model_in_file(file)
-    wanted = read_pairs(pairs, **reading.arguments())
+    wanted = read_pairs(given_file(pairs), **reading.arguments())
     unknown = Counter[str]()
     with (
         step_bar(quiet or as_json, "predicting", len(wanted.users), "pairs") as done,
-        _writer(output, as_json) as write,
+        _writer(output, as_json, force) as write,
     ):
         for first in range(0, len(wanted.users), PAIRS_AT_ONCE):
             block = slice(first, first + PAIRS_AT_ONCE)
@@ -127,11 +141,26 @@ def _printable_texts(found: Any) -> Any:
     return found
 
 
+def _are_predictions(file: BinaryIO) -> bool:
+    """Whether an open file is one of predictions, csv or parquet."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if file.read(len(_CSV_BEGIN)) == _CSV_BEGIN:
+        return True
+    file.seek(0)
+    try:
+        return parquet.read_schema(file).names[: len(_FIRST)] == list(_FIRST)
+    except (pa.ArrowException, OSError, ValueError):
+        return False
+
+
 @contextmanager
-def _writer(output: Path | None, as_json: bool) -> Iterator[Any]:
+def _writer(output: Path | None, as_json: bool, force: bool) -> Iterator[Any]:
     """A function that writes an Arrow table after another, to the file or to stdout."""
     if output is not None:
-        with output_file(output) as temporary, _tables_to(temporary, output.suffix) as write:
+        ours = None if force else _are_predictions
+        with output_file(output, ours) as temporary, _tables_to(temporary, output.suffix) as write:
             yield write
     elif as_json:
         separator = "["

@@ -30,6 +30,14 @@ def named_value(text: str) -> tuple[str, str]:
     return name.strip().replace("-", "_"), value.strip()
 
 
+def value_of(text: str) -> float | str:
+    """A number if the text is one, otherwise the text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def learner_with(preset: str, learner: str | None, told: Mapping[str, str]) -> Any:
     """The learner by its name, or the preset's, with settings given as text."""
     from ordbm.model.learners import learner_of

@@ -56,6 +56,13 @@ class EncodedColumn:
         return object_array(self.distinct)[self.codes]
 
 
+def at_rows(column: Any, rows: NDArray[np.integer]) -> Any:
+    """`column`, a list, an array or encoded, at these rows."""
+    if isinstance(column, EncodedColumn):
+        return EncodedColumn(column.distinct, column.codes[rows])
+    return [column[row] for row in rows] if isinstance(column, list) else column[rows]
+
+
 def plain_column(values: Any, name: str = "ids") -> Column:
     """`values` as a 1-D NumPy array if they come from one or from a frame, otherwise as a list.
 

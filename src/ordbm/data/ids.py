@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, repeat
@@ -17,19 +17,20 @@ from ordbm.errors import RatingsError, offending_rows
 from ordbm.runtime.arrays import Codes
 
 _NEVER_MISSING = {int, str, bytes, tuple, bool}
+_LARGEST_EXACT = 2**53
 _INT64 = range(-(2**63), 2**63)
 _APART = {str, bytes, float, bool}  # their hashes are salted, or shared by sixteen at the most
 MOST_ALIKE = 100  # distinct ids of one hash
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class IdMap:
     """A frozen one-to-one map between ids and the codes 0..n-1.
 
     Ids are equal when Python says so: `5`, `np.int64(5)` and `5.0` are one id, `5` and `"5"` two.
     """
 
-    ids: tuple[Hashable, ...]
+    given: Sequence[Hashable] | NDArray[np.int64]  # an array as long as nobody asks for objects
 
     @classmethod
     def of(cls, ids: Any, name: str = "ids") -> tuple[IdMap, Codes]:
@@ -37,12 +38,17 @@ class IdMap:
         if isinstance(ids, EncodedColumn):
             known, code = cls.of(ids.distinct, name)  # which may repeat, or not be there at all
             order, codes = _factorised_integers(code[ids.codes])
-            return cls(tuple(known.ids[place] for place in order.tolist())), codes
+            return known._at(order), codes
         column = plain_column(ids, name)
         if _is_integer_array(column) and len(column):
             distinct, codes = _factorised_integers(column.astype(np.int64, copy=False))
-            return cls(tuple(distinct.tolist())), codes
+            return cls(distinct), codes
         return _factorised(_python_values(column), name)
+
+    @cached_property
+    def ids(self) -> tuple[Hashable, ...]:
+        """All ids, in the order of their codes."""
+        return tuple(self.given.tolist() if isinstance(self.given, np.ndarray) else self.given)
 
     def codes(self, ids: Any, name: str = "ids") -> Codes:
         """The code of each of `ids`, -1 for the unknown and the missing."""
@@ -57,7 +63,7 @@ class IdMap:
             raise _unhashable(values, name) from None
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.given)
 
     def __iter__(self) -> Iterator[Hashable]:
         return iter(self.ids)
@@ -65,12 +71,24 @@ class IdMap:
     def __getitem__(self, code: int) -> Hashable:
         return self.ids[code]
 
+    def __eq__(self, other: object) -> bool:
+        return self.ids == other.ids if isinstance(other, IdMap) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.ids)
+
     def __contains__(self, value: object) -> bool:
         return value in self._table
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self.ids[:3]))
         return f"IdMap({len(self):,} ids: {shown}{', ...' if len(self) > 3 else ''})"
+
+    def _at(self, codes: Codes) -> IdMap:
+        """The map of the ids at `codes`, in that order."""
+        if isinstance(self.given, np.ndarray):
+            return IdMap(self.given[codes])
+        return IdMap(tuple(map(self.given.__getitem__, codes.tolist())))
 
     @cached_property
     def _table(self) -> dict[Hashable, int]:
@@ -81,16 +99,45 @@ class IdMap:
         return table
 
     @cached_property
+    def kinds(self) -> frozenset[str]:
+        """What kinds of ids there are, in words."""
+        return frozenset(map(kind_of_id, set(map(type, self.ids))))
+
+    @cached_property
     def _sorted_integers(self) -> tuple[NDArray[np.int64], Codes] | None:
         """All ids in increasing order and their codes, if they are all 64-bit integers."""
-        if not self.ids or any(type(value) is not int for value in self.ids):
-            return None
+        integers = self.given
         try:
-            integers = np.array(self.ids, np.int64)
+            if not isinstance(integers, np.ndarray):
+                if not self.ids or any(type(value) is not int for value in self.ids):
+                    return None
+                integers = np.array(self.ids, np.int64)
         except OverflowError:
             return None
         order = np.argsort(integers).astype(np.int32)
         return integers[order], order
+
+
+def kind_of_id(kind: type) -> str:
+    """Ids of a type, in words; numbers of all types are one kind, as they may be equal."""
+    if issubclass(kind, int | float | np.number | np.bool_):
+        return "numbers"
+    return "text" if issubclass(kind, str) else kind.__name__
+
+
+def integral_ids(column: Column) -> Column:
+    """`column`, of integers where it was of floats that are all whole: ids that met a missing value
+    once, as in frames. Beyond 2^53 floats are no longer one for each integer, and stay.
+    """
+    if not isinstance(column, np.ndarray) or column.dtype.kind != "f":
+        return column
+    return column.astype(np.int64) if are_whole(column).all() else column
+
+
+def are_whole(numbers: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which of these floats are whole numbers, each the only one that it may stand for."""
+    whole: NDArray[np.bool_] = (np.abs(numbers) < _LARGEST_EXACT) & (numbers == np.round(numbers))
+    return whole
 
 
 def _is_integer_array(column: Column) -> TypeGuard[NDArray[Any]]:
@@ -132,8 +179,8 @@ def _factorised(values: list[Any], name: str) -> tuple[IdMap, Codes]:
         raise _unhashable(values, name) from None
     if set(map(type, table)) <= _NEVER_MISSING:
         return IdMap(tuple(table)), codes
-    if any(map(_is_missing, table)):
-        bad = [row for row, value in enumerate(values) if _is_missing(value)]
+    if any(map(is_missing, table)):
+        bad = [row for row, value in enumerate(values) if is_missing(value)]
         raise RatingsError(
             f"{name} must not be missing: {offending_rows(bad, id=values)}; "
             "drop these rows or give them an id"
@@ -187,7 +234,7 @@ def _is_hashable(value: Any) -> bool:
     return True
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """None, NaN, NaT, or a value that does not say whether it equals itself (`pandas.NA`)."""
     if value is None:
         return True
@@ -202,6 +249,7 @@ def _factorised_integers(values: NDArray[Any]) -> tuple[NDArray[Any], Codes]:
     import pyarrow as pa  # noqa: PLC0415
 
     encoded = pa.array(values).dictionary_encode()
+    pa.default_memory_pool().release_unused()  # the table of many distinct ones is large
     return encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import reprlib
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ordbm.data.ids import IdMap
-from ordbm.errors import RatingsError
+from ordbm.data.ids import IdMap, is_missing, kind_of_id
+from ordbm.errors import RatingsError, UnknownIdsWarning
 
 Ids = Any
 
@@ -49,6 +50,59 @@ def check_not_several(value: Any, known: IdMap) -> None:
         raise RatingsError(
             f"{reprlib.repr(value)} is one id, a tuple, and not known: give several in a list"
         )
+
+
+def check_ids_of_type(strangers: Sequence[Any], known: IdMap, what: str) -> None:
+    """An error if unknown ids are missing values, or known ones of another type: `"1"` for 1."""
+    if any(map(is_missing, strangers)):
+        value = next(filter(is_missing, strangers))
+        raise RatingsError(f"{what} {value!r} is a missing value, not an id: leave it out")
+    for value in _of_other_kinds(strangers, known):
+        other = _other_type(value)
+        if other is not None and other in known:
+            raise RatingsError(f"{_type_in_words(value, known, what)}: give {reprlib.repr(other)}")
+
+
+def warn_of_strangers(strangers: Sequence[Any], known: IdMap, what: str) -> None:
+    """A warning where no id is known: by their type none can be, or none of several is."""
+    odd = _of_other_kinds(strangers, known)
+    if odd:
+        said = f"{_type_in_words(odd[0], known, what)}: taken for a stranger"
+    elif len(set(strangers)) > 1 and known.ids:
+        some = ", ".join(map(reprlib.repr, known.ids[:3]))
+        said = (
+            f"none of these {len(set(strangers)):,} {what}s is in this model, whose {what}s are "
+            f"{some}, ...: all are taken for strangers"
+        )
+    else:
+        return
+    warnings.warn(said, UnknownIdsWarning, stacklevel=4)
+
+
+def _of_other_kinds(strangers: Sequence[Any], known: IdMap) -> list[Any]:
+    """Those of a kind that no known id is of."""
+    kinds = known.kinds
+    return [value for value in strangers if _kind(value) not in kinds] if kinds else []
+
+
+def _kind(value: Any) -> str:
+    return kind_of_id(type(value))
+
+
+def _type_in_words(value: Any, known: IdMap, what: str) -> str:
+    kinds = " and ".join(sorted(known.kinds))
+    kind = _kind(value).replace("numbers", "a number")
+    return f"{what} {reprlib.repr(value)} is {kind}, and this model's {what}s are {kinds}"
+
+
+def _other_type(value: Any) -> Any:
+    """The same id as text, or as a number; None where there is no such form."""
+    if isinstance(value, str):
+        try:
+            return int(value) if str(int(value)) == value else None
+        except ValueError:
+            return None
+    return str(value) if isinstance(value, int | np.integer) else None
 
 
 def listed_ids(ids: Ids) -> Any:

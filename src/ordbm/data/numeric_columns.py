@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,13 @@ from ordbm.errors import RatingsError, offending_rows
 from ordbm.runtime.arrays import Numbers
 
 LARGEST_NUMBER = 1e150  # sums of squares of larger numbers would overflow
+NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+
+
+def number_of(text: str) -> float:
+    """The number that a text is, whatever spaces are around it; NaN if it is none."""
+    plain = text.strip(" ")
+    return float(plain) if NUMBER.fullmatch(plain) else math.nan
 
 
 def finite_numbers(values: Any, name: str = "ratings", **beside: Any) -> Numbers:

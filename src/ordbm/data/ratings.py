@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.data.columns import (
-    Column,
-    ColumnChoice,
-    EncodedColumn,
-    column_places,
-    plain_column,
-)
+from ordbm.data.columns import Column, EncodedColumn, at_rows, plain_column
 from ordbm.data.csr import CSR, stable_order, starts, with_transpose
 from ordbm.data.frames import Backend, frame_of
-from ordbm.data.ids import IdMap
+from ordbm.data.ids import IdMap, integral_ids
+from ordbm.data.not_rated import NotRated
+from ordbm.data.rating_tables import rating_columns
 from ordbm.data.scale import (
     ContinuousScale,
     Levels,
@@ -36,10 +31,18 @@ Duplicates = Literal["last", "mean", "error"]
 class Ratings:
     """Ratings of items by users on one scale, in compressed rows by user and by item.
 
+    Either three columns, or one table that has them (`users` alone): a pandas, polars or Arrow
+    frame, a list of dicts, a dict of lists, a structured array, rows of (user, item, rating), or a
+    SciPy sparse matrix, whose rows are users, whose columns are items, and whose stored entries,
+    stored zeros too, are ratings. Columns of tables are found by their usual names (`from_frame`
+    takes others). Ids that are whole numbers in a column of floats are integers.
+
     `scale` is found from the values unless given: levels from lowest to highest (numbers or
     labels), a `RatingScale`, a `ContinuousScale`, or `"continuous"`. Of a (user, item) pair given
     more than once the last rating stays (`duplicates="last"`), or the mean of all (`"mean"`: the
-    nearest level, the higher of two), or it is an error (`"error"`).
+    nearest level, the higher of two), or it is an error (`"error"`). Where a value stands for "not
+    rated" (`missing=0`, or several in a list; NaN for what is None or NaN), its rows are left out
+    and counted.
     """
 
     users: IdMap
@@ -48,15 +51,24 @@ class Ratings:
     by_user: CSR
     by_item: CSR
     n_duplicates: int
+    n_missing: int  # left out, as their value means "not rated"
+    n_bad_lines: int  # of a file, left out because the caller said so
 
     def __init__(
         self,
         users: Any,
-        items: Any,
-        values: Any,
+        items: Any = None,
+        values: Any = None,
         scale: ScaleLike = None,
         duplicates: Duplicates = "last",
+        *,
+        missing: Any = None,
     ) -> None:
+        if items is None and values is None:
+            users, items, values, labels = rating_columns(users)
+            scale = labels if scale is None else scale
+        elif items is None or values is None:
+            raise RatingsError("give users, items and values, or one table that has all three")
         user_column = _id_column(users, "users")
         item_column = _id_column(items, "items")
         rating_column = plain_column(values, "ratings")
@@ -67,6 +79,12 @@ class Ratings:
             raise RatingsError("no ratings: need at least one (user, item, rating)")
         if duplicates not in get_args(Duplicates):
             raise RatingsError(f"duplicates must be 'last', 'mean' or 'error', not {duplicates!r}")
+        rated = _rated_rows(rating_column, missing)
+        self.n_missing, self.n_bad_lines = lengths[0] - len(rated), 0
+        if self.n_missing:
+            user_column, item_column, rating_column = (
+                at_rows(column, rated) for column in (user_column, item_column, rating_column)
+            )
         beside = {"user": user_column, "item": item_column}
         self.users, user_codes = IdMap.of(user_column, "users")
         self.items, item_codes = IdMap.of(item_column, "items")
@@ -101,39 +119,28 @@ class Ratings:
         rating: str = "rating",
         scale: ScaleLike = None,
         duplicates: Duplicates = "last",
+        *,
+        missing: Any = None,
     ) -> Ratings:
-        """Ratings from three columns of a pandas, polars or Arrow frame.
+        """Ratings from three columns of a pandas, polars or Arrow frame, or any other table.
 
         Where there is no column `user`, `item` or `rating`, one with a usual name (`userId`,
         `movie_id`, `stars`...) is taken. An ordered categorical rating column brings its own
         labelled scale.
         """
-        try:
-            table = nw.from_native(frame)
-        except TypeError:
-            raise RatingsError(
-                f"need a pandas, polars or Arrow frame, got {type(frame).__name__}; give columns "
-                "of another kind to Ratings(users, items, values)"
-            ) from None
-        if isinstance(table, nw.LazyFrame):
-            table = table.collect()
-        names = list(table.columns)
-        choices: dict[str, ColumnChoice] = {
-            role: names.index(name) if name in names else name if name != role else None
-            for role, name in (("user", user), ("item", item), ("rating", rating))
-        }
-        users, items, values = (
-            table.get_column(names[place]) for place in column_places(names, choices)
+        told = (("user", user), ("item", item), ("rating", rating))
+        users, items, values, labels = rating_columns(
+            frame, **{role: None if name == role else name for role, name in told}
         )
-        if scale is None and isinstance(values.dtype, nw.Enum):
-            scale = list(values.dtype.categories)
-        return cls(users, items, values, scale, duplicates)
+        scale = labels if scale is None else scale
+        return cls(users, items, values, scale, duplicates, missing=missing)
 
     @classmethod
     def of_rows(cls, users: IdMap, items: IdMap, scale: Scale, by_user: CSR) -> Ratings:
         """Ratings from ids already mapped and rows already sorted; the transpose is made anew."""
         made = object.__new__(cls)
-        made.users, made.items, made.scale, made.n_duplicates = users, items, scale, 0
+        made.users, made.items, made.scale = users, items, scale
+        made.n_duplicates = made.n_missing = made.n_bad_lines = 0
         made.by_user, made.by_item = with_transpose(by_user, len(items))
         return made
 
@@ -214,15 +221,36 @@ class Ratings:
     def __repr__(self) -> str:
         pairs = self.n_users * self.n_items
         density = f"{100 * len(self) / pairs:.3g} % of all pairs" if pairs else "no pairs"
-        repeated = f"; {self.n_duplicates:,} duplicates merged" if self.n_duplicates else ""
+        remarks = "".join(
+            f"; {count:,} {what}"
+            for count, what in (
+                (self.n_duplicates, "duplicates merged"),
+                (self.n_missing, "not rated left out"),
+                (self.n_bad_lines, "bad lines left out"),
+            )
+            if count
+        )
         return (
             f"Ratings({len(self):,} by {self.n_users:,} users of {self.n_items:,} items, "
-            f"{density}; {self.scale}{repeated})"
+            f"{density}; {self.scale}{remarks})"
         )
 
 
+def as_ratings(ratings: Any, scale: ScaleLike = None) -> Ratings:
+    """`ratings` if they are `Ratings`, else those made of a table; `scale` is for the latter."""
+    return ratings if isinstance(ratings, Ratings) else Ratings(ratings, scale=scale)
+
+
 def _id_column(ids: Any, name: str) -> Column | EncodedColumn:
-    return ids if isinstance(ids, EncodedColumn) else plain_column(ids, name)
+    return ids if isinstance(ids, EncodedColumn) else integral_ids(plain_column(ids, name))
+
+
+def _rated_rows(values: Column, missing: Any) -> NDArray[np.intp]:
+    """The rows whose value does not mean "not rated"."""
+    rated = np.flatnonzero(~NotRated.of(missing).mask(values))
+    if not len(rated):
+        raise RatingsError(f"no ratings: all {len(values):,} are missing={missing!r}")
+    return rated
 
 
 def _pair_means(

@@ -9,23 +9,25 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.data.ratings import Ratings
-from ordbm.errors import RatingsError, SettingsError
+from ordbm.data.ratings import Ratings, as_ratings
+from ordbm.errors import SettingsError
 from ordbm.runtime.arrays import Codes
 from ordbm.runtime.checks import check_count
 
 
 def hold_out(
-    ratings: Ratings,
+    ratings: Any,
     fraction: float = 0.2,
     seed: int = 0,
     by: Literal["user", "item", "rating"] = "user",
 ) -> tuple[Ratings, Ratings]:
     """(train, test): of each user's n ratings, round(fraction · n) go to test (halves to even).
 
+    `ratings` are `Ratings`, or a table that they can be made of; so for the splits that follow.
+
     `by="item"` does the same for each item, `by="rating"` for all ratings at once.
     """
-    _check_ratings(ratings)
+    ratings = as_ratings(ratings)
     share: Any = fraction
     if not isinstance(share, Real) or not 0 <= float(share) <= 1:
         raise SettingsError(f"fraction must be a number between 0 and 1, not {fraction!r}")
@@ -34,19 +36,19 @@ def hold_out(
     return _parts(ratings, _random_rank(owner, seed) < n_test[owner])
 
 
-def given_n(ratings: Ratings, n: int, seed: int = 0) -> tuple[Ratings, Ratings]:
+def given_n(ratings: Any, n: int, seed: int = 0) -> tuple[Ratings, Ratings]:
     """(train, test): n of each user's ratings (all, if there are fewer) stay in train."""
-    _check_ratings(ratings)
+    ratings = as_ratings(ratings)
     check_count("n", n)
     return _parts(ratings, _random_rank(ratings.user_codes, seed) >= n)
 
 
-def k_fold(ratings: Ratings, folds: int = 5, seed: int = 0) -> Iterator[tuple[Ratings, Ratings]]:
+def k_fold(ratings: Any, folds: int = 5, seed: int = 0) -> Iterator[tuple[Ratings, Ratings]]:
     """Each (train, test) of `folds`: every rating is in one test part, every user spread evenly.
 
     The folds differ in size by one rating at most.
     """
-    _check_ratings(ratings)
+    ratings = as_ratings(ratings)
     check_count("folds", folds, least=2)
     check_count("seed", seed)
     if folds > len(ratings):
@@ -64,14 +66,6 @@ def k_fold(ratings: Ratings, folds: int = 5, seed: int = 0) -> Iterator[tuple[Ra
     first[order] = np.cumsum(dealt) - dealt
     fold = (_random_rank(owner, seed) + first[owner]) % folds
     return (_parts(ratings, fold == test) for test in range(folds))
-
-
-def _check_ratings(ratings: Any) -> None:
-    if not isinstance(ratings, Ratings):
-        raise RatingsError(
-            f"need Ratings to split, got {type(ratings).__name__}: make them with "
-            "Ratings.from_frame(frame) or Ratings(users, items, values)"
-        )
 
 
 def _parts(ratings: Ratings, is_test: NDArray[np.bool_]) -> tuple[Ratings, Ratings]:

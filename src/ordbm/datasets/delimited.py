@@ -19,6 +19,7 @@ from ordbm.errors import RatingsError
 
 COLONS, SPACES = "::", " "  # the latter stands for any run of spaces and tabs
 SEPARATORS = (COLONS, "\t", ",", ";", "|", SPACES)
+_BESIDE_COMMAS = (";", "\t", "|")
 _UNIT = b"\x1f"  # stands in for separators of several characters, which Arrow does not know
 _BOM = b"\xef\xbb\xbf"
 _WIDE_BOMS = {
@@ -116,14 +117,23 @@ def first_record(content: bytes, separator: str, label: str) -> Record:
     return found._replace(line=found.line + line_count(content[:begin]) - 1)
 
 
-def separator_of(content: bytes, label: str, among: Sequence[str] = SEPARATORS) -> str:
-    """The first of `among` that is in the first line."""
+def separator_of(
+    content: bytes, label: str, among: Sequence[str] = SEPARATORS, least_fields: int = 0
+) -> str:
+    """The first of `among` that is in the first line.
+
+    A comma that would leave fewer than `least_fields` there is one of decimals, as in `1;2;4,5`,
+    if another separator gives as many.
+    """
     line = first_line(content)
     if not line:
         raise RatingsError(f"{label} is empty: need lines of user, item, rating")
-    for separator in among:
-        if separator in line.strip(" "):
-            return separator
+    found = [separator for separator in among if separator in line.strip(" ")]
+    if found and found[0] == "," and line.count(",") + 1 < least_fields:
+        others = (one for one in found if one in _BESIDE_COMMAS)
+        return next((one for one in others if line.count(one) + 1 >= least_fields), ",")
+    if found:
+        return found[0]
     raise RatingsError(
         f"{label}: cannot tell what separates the columns of the first line, {quoted_line(line)}; "
         "is it a file of ratings?"

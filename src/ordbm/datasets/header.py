@@ -13,7 +13,7 @@ from ordbm.data.columns import (
     quoted_names,
     role_options,
 )
-from ordbm.datasets.text_columns import NUMBER
+from ordbm.data.numeric_columns import NUMBER
 from ordbm.errors import RatingsError
 
 

@@ -16,7 +16,7 @@ from ordbm.datasets.delimited import (
     records,
     utf8_text,
 )
-from ordbm.datasets.record_checks import Rules, are_good, checked_columns
+from ordbm.datasets.record_checks import Rules, checked_columns, good_columns
 from ordbm.datasets.sources import SourceFile
 from ordbm.errors import RatingsError
 
@@ -108,8 +108,9 @@ def _texts_together(files: list[SourceFile], rules: Rules) -> list[EncodedColumn
     # Every file must name its first movie, or its ratings would go to the file before.
     if all(is_netflix(file.content) for file in files):
         texts = netflix_columns(b"".join(file.content.rstrip(b"\r\n") + b"\n" for file in files))
-        if texts is not None and are_good(texts[:n_roles], rules):
-            return texts[:n_roles]
+        good = good_columns(texts and texts[:n_roles], rules)
+        if good is not None:
+            return good
     checked = []
     for file in files:
         found = netflix_records(file.content)

@@ -6,10 +6,11 @@ from pathlib import PurePosixPath
 
 from ordbm.datasets.netflix import NETFLIX_FILE
 from ordbm.datasets.sources import FileSource, name_list, visible_names
+from ordbm.datasets.unpacking import unpacked_name
 from ordbm.errors import RatingsError
 
 _KNOWN_NAMES = ("ratings.csv", "ratings.dat", "u.data")  # of MovieLens: 20M and later, 1M, 100K
-_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".data", ".parquet")
+_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".data", ".parquet", ".feather", ".arrow")
 
 
 def rating_files(source: FileSource) -> list[str]:
@@ -17,7 +18,7 @@ def rating_files(source: FileSource) -> list[str]:
     if source.single:
         return source.names
     names = visible_names(source.names)
-    base = {name: PurePosixPath(name).name.removesuffix(".gz") for name in names}
+    base = {name: unpacked_name(PurePosixPath(name).name) for name in names}
     netflix = sorted(name for name in names if NETFLIX_FILE.fullmatch(base[name]))
     for candidates in (
         [name for name in names if base[name] in _KNOWN_NAMES],

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from numbers import Integral
 from pathlib import PurePosixPath
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, BinaryIO, Literal, NamedTuple, get_args
 
 from numpy.typing import NDArray
 
 from ordbm.data.columns import ColumnChoice, EncodedColumn
+from ordbm.data.not_rated import NotRated
 from ordbm.data.ratings import Duplicates, Ratings
 from ordbm.data.scale import ScaleLike, given_scale
 from ordbm.datasets.delimited import (
     COLONS,
     SEPARATORS,
     SPACES,
+    Record,
     arrow_columns,
     first_record,
     line_count,
@@ -25,25 +29,28 @@ from ordbm.datasets.delimited import (
     separator_of,
     utf8_text,
 )
+from ordbm.datasets.feather import FEATHER_MAGIC, STREAM_MAGIC, feather_columns
 from ordbm.datasets.header import header_of
+from ordbm.datasets.left_out import BadLines, LeftOut
 from ordbm.datasets.limits import ReadLimits
 from ordbm.datasets.netflix import NETFLIX_FILE, is_netflix, netflix_ratings
 from ordbm.datasets.parquet import PARQUET_MAGIC, parquet_columns
 from ordbm.datasets.rating_files import named_member, rating_files
 from ordbm.datasets.record_checks import (
     Rules,
-    are_good,
     checked_columns,
     fields_at,
+    good_columns,
     ids_and_ratings,
 )
 from ordbm.datasets.sources import SourceFile, open_source, read_file
-from ordbm.datasets.text_columns import bad_ratings
+from ordbm.datasets.text_columns import bad_ratings, has_decimal_comma, with_point
 from ordbm.errors import RatingsError, SettingsError
 from ordbm.runtime.interruption import listening
 
-Layout = Literal["csv", "tsv", "colons", "spaces", "netflix", "parquet"]
-PathLike = str | os.PathLike[str]
+Layout = Literal["csv", "tsv", "colons", "spaces", "netflix", "parquet", "feather"]
+Decimal = Literal[".", ","]
+PathLike = str | os.PathLike[str] | BinaryIO
 
 _SEPARATORS_OF = {
     "csv": (",", ";", "|"),
@@ -51,6 +58,7 @@ _SEPARATORS_OF = {
     "colons": (COLONS,),
     "spaces": (SPACES,),
 }
+_BY_TYPES = {"parquet": parquet_columns, "feather": feather_columns}
 _PREFERRED = {".csv": _SEPARATORS_OF["csv"], ".tsv": _SEPARATORS_OF["tsv"]}
 
 
@@ -74,34 +82,55 @@ def read_ratings(
     member: str | None = None,
     header: bool | None = None,
     encoding: str = "utf-8",
+    decimal: Decimal | None = None,
+    missing: Any = None,
+    bad_lines: BadLines = "error",
+    bad_lines_to: str | os.PathLike[str] | None = None,
     limits: ReadLimits | None = None,
 ) -> Ratings:
-    """The ratings in a file, folder or archive (zip, tar, each also gzip-compressed).
+    """The ratings in a file, folder or archive (zip, tar); compressed by gzip, bzip2, xz or zstd.
 
     Reads csv, tsv and other text with `,` `;` `|` `::`, tabs or spaces between columns; parquet;
-    the MovieLens sets (100K to 32M, latest) and the Netflix Prize files as published.
+    Feather (Arrow IPC); the MovieLens sets (100K to 32M, latest) and the Netflix Prize files as
+    published. `path` may also be an open binary file, such as `sys.stdin.buffer`.
 
     user, item, rating: the columns, by name or by number from 0. If not said, columns with usual
         names (`userId`, `movie_id`, `stars`...) are taken, or the first three of a text file whose
         first line is a rating.
     scale, duplicates: as for `Ratings`; labelled ratings need `scale=["poor", "fair", "good"]`.
-    layout: "csv", "tsv", "colons", "spaces", "netflix" or "parquet", where it cannot be told.
+    layout: "csv", "tsv", "colons", "spaces", "netflix", "parquet" or "feather", where it cannot be
+        told.
     member: which file of a folder or archive, where there are several.
     header: whether the first line has names, where that cannot be told.
+    decimal: "," where ratings are written as `4,5`; told from the ratings where that is clear.
+    missing: the value, or list of values, that means "not rated": `missing=0`. NaN stands for empty
+        fields. Such ratings are left out and counted (`Ratings.n_missing`).
+    bad_lines: "skip" leaves out the lines of a text file that cannot be used, with a warning that
+        counts them and shows the first (`Ratings.n_bad_lines`).
+    bad_lines_to: a csv to write the skipped lines to, each with its number and the reason.
     limits: how much may come out of a small file, where that is more than usual.
 
-    Ids in text are integers if all of their column are, as Python writes them; otherwise text
-    (`007` stays `"007"`). A line that cannot be used is an error that gives its number; nothing is
-    left out.
+    Ids in text are integers if all of their column are, as Python writes them, or with `.0` behind;
+    otherwise text (`007` stays `"007"`). Unless told to skip it, a line that cannot be used is an
+    error that gives its number; nothing is left out in silence.
     """
-    rules = Rules({"user": user, "item": item, "rating": rating}, given_scale(scale))
-    found = _columns_at(path, rules, _Form(layout, member, header, encoding, limits))
+    left_out = LeftOut(bad_lines, bad_lines_to)
+    choices = {"user": user, "item": item, "rating": rating}
+    rules = Rules(choices, left_out, given_scale(scale), NotRated.of(missing))
+    found = _columns_at(path, rules, _Form(layout, member, header, encoding, decimal, limits))
     users, items, values = found.columns
+    scale = found.scale or rules.scale or scale
     try:
-        return Ratings(users, items, values, found.scale or rules.scale or scale, duplicates)
+        ratings = Ratings(users, items, values, scale, duplicates, missing=missing)
     except RatingsError as problem:
         where = found.where if re.search(r"\brow \d", str(problem)) else ""
+        if where and (left_out.bad or left_out.n_missing):
+            where = "; rows count from 0, without those left out"
         raise RatingsError(f"{found.label}: {problem}{where}") from None
+    ratings.n_missing += left_out.n_missing
+    ratings.n_bad_lines = len(left_out.bad)
+    left_out.tell(stacklevel=3)
+    return ratings
 
 
 @listening()
@@ -114,11 +143,14 @@ def read_pairs(
     member: str | None = None,
     header: bool | None = None,
     encoding: str = "utf-8",
+    bad_lines: BadLines = "error",
+    bad_lines_to: str | os.PathLike[str] | None = None,
     limits: ReadLimits | None = None,
 ) -> Pairs:
     """Users and items to predict for, read as by `read_ratings`; other columns are ignored."""
-    rules = Rules({"user": user, "item": item})
-    found = _columns_at(path, rules, _Form(layout, member, header, encoding, limits))
+    rules = Rules({"user": user, "item": item}, LeftOut(bad_lines, bad_lines_to))
+    found = _columns_at(path, rules, _Form(layout, member, header, encoding, None, limits))
+    rules.left_out.tell(stacklevel=3)
     users, items = (ids.values if isinstance(ids, EncodedColumn) else ids for ids in found.columns)
     return Pairs(users, items)
 
@@ -139,6 +171,7 @@ class _Form(NamedTuple):
     member: str | None
     header: bool | None
     encoding: str
+    decimal: Decimal | None
     limits: ReadLimits | None
 
 
@@ -153,6 +186,9 @@ def _columns_at(path: PathLike, rules: Rules, form: _Form) -> _Found:
         raise SettingsError(
             f"encoding={encoding!r} is not the name of one: give a text, as in encoding='latin-1'"
         )
+    decimal: Any = form.decimal
+    if decimal not in (None, *get_args(Decimal)):
+        raise SettingsError(f"decimal={decimal!r}: use '.' or ','")
     limits: Any = ReadLimits() if form.limits is None else form.limits
     if not isinstance(limits, ReadLimits):
         raise SettingsError(f"limits={limits!r}: give ReadLimits, as in ReadLimits(rows=10**9)")
@@ -165,8 +201,8 @@ def _columns_at(path: PathLike, rules: Rules, form: _Form) -> _Found:
         names = [named_member(source, form.member)] if form.member else rating_files(source)
         first = read_file(source, names[0])
         layout = form.layout or _own_layout(first)
-        if layout == "parquet":
-            values, scale = parquet_columns(first, rules.choices, rules.scale)
+        if layout in _BY_TYPES:
+            values, scale = _BY_TYPES[layout](first, rules)
             return _Found(first.label, values, "; rows count from 0", scale)
         if layout == "netflix":
             files = chain([first], (read_file(source, name) for name in names[1:]))
@@ -180,31 +216,79 @@ def _own_layout(file: SourceFile) -> Layout | None:
     """The layout that a file's name or first bytes tell, if it is not one of the delimited ones."""
     if file.content.startswith(PARQUET_MAGIC):
         return "parquet"
+    if file.content.startswith((FEATHER_MAGIC, STREAM_MAGIC)):
+        return "feather"
     return "netflix" if NETFLIX_FILE.fullmatch(file.name) or is_netflix(file.content) else None
 
 
 def _delimited(file: SourceFile, rules: Rules, form: _Form) -> _Found:
     content = utf8_text(file.content, file.label, form.encoding)
     file.budget.add_rows(line_count(content), file.label)
-    separator = _separator(file._replace(content=content), form.layout)
+    separator = _separator(file._replace(content=content), form.layout, len(rules.choices))
     first = first_record(content, separator, file.label)
 
     def is_rating(text: str) -> bool:
-        return not bad_ratings([text], rules.scale)
+        if rules.missing.has_text(text):
+            return True
+        return not bad_ratings([text if form.decimal == "." else with_point(text)], rules.scale)
 
     header, places = header_of(first.fields, rules.choices, form.header, is_rating, file.label)
     width = len(first.fields)
+
+    def cut() -> Iterator[Record]:
+        return fields_at(records(content, separator), width, places, skip=int(header))
+
     texts = arrow_columns(content, separator, header, width, places)
-    if texts is None or not are_good(texts, rules):
-        cut = fields_at(records(content, separator), width, places, skip=int(header))
-        texts = checked_columns(file.label, cut, rules, content)
+    commas = _has_commas(texts, cut, content, separator, rules, form.decimal)
+    if texts is not None and commas:
+        texts = _with_points(texts, rules)
+    texts = good_columns(texts, rules)
+    if texts is None:
+        lines = map(partial(_record_with_point, rules), cut()) if commas else cut()
+        texts = checked_columns(file.label, lines, rules, content)
     values = ids_and_ratings(texts, rules, file.label)
     return _Found(file.label, values, f"; row 0 is line {first.line + header}")
 
 
-def _separator(file: SourceFile, layout: Layout | None) -> str:
+def _has_commas(
+    texts: list[EncodedColumn] | None,
+    cut: Callable[[], Iterator[Record]],
+    content: bytes,
+    separator: str,
+    rules: Rules,
+    decimal: Decimal | None,
+) -> bool:
+    """Whether decimals of ratings stand behind commas: as was said, or as the ratings tell."""
+    place = rules.rating
+    if place is None or decimal is not None:
+        return place is not None and decimal == ","
+    if texts is not None:
+        return has_decimal_comma(texts[place].distinct)
+    if (b'"' if separator == "," else b",") not in content:
+        return False
+    return has_decimal_comma(record.fields[place] for record in cut() if not record.problem)
+
+
+def _with_points(texts: list[EncodedColumn], rules: Rules) -> list[EncodedColumn]:
+    return [
+        EncodedColumn(list(map(with_point, column.distinct)), column.codes)
+        if place == rules.rating
+        else column
+        for place, column in enumerate(texts)
+    ]
+
+
+def _record_with_point(rules: Rules, record: Record) -> Record:
+    fields = [
+        with_point(field) if place == rules.rating else field
+        for place, field in enumerate(record.fields)
+    ]
+    return record._replace(fields=fields)
+
+
+def _separator(file: SourceFile, layout: Layout | None, n_fields: int) -> str:
     """What separates columns: by the layout told, by the file's name, by its first line."""
     suffix = PurePosixPath(file.name).suffix.lower()
     wanted = _SEPARATORS_OF[layout] if layout else _PREFERRED.get(suffix, ())
-    found = separator_of(file.content, file.label, (*wanted, *SEPARATORS))
+    found = separator_of(file.content, file.label, (*wanted, *SEPARATORS), n_fields)
     return found if not layout or found in wanted else wanted[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -9,25 +10,65 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ordbm.data.columns import ColumnChoice, EncodedColumn
+from ordbm.data.columns import ColumnChoice, EncodedColumn, at_rows
+from ordbm.data.not_rated import NotRated
 from ordbm.data.scale import Scale
-from ordbm.datasets.delimited import NOT_UTF8, Record, numbered_lines, quoted_line
+from ordbm.datasets.delimited import NOT_UTF8, Record, quoted_line
+from ordbm.datasets.left_out import BadLine, LeftOut, bad_lines_of
 from ordbm.datasets.text_columns import bad_ratings, text_ids, text_ratings
 from ordbm.errors import SHOWN_ROWS, RatingsError
 from ordbm.runtime.interruption import safe_point
 
 _BATCH = 10_000  # records checked together
+_COMMA_IN_RATING = re.compile(r"the rating '[^']*,[^']*' is not a number")
 
 
 class Rules(NamedTuple):
-    """What is asked of a file: which columns, and ratings on which scale if that is given."""
+    """What is asked of a file: which columns, ratings on which scale if that is given, and what may
+    be left out.
+    """
 
     choices: Mapping[str, ColumnChoice]
+    left_out: LeftOut
     scale: Scale | None = None
+    missing: NotRated = NotRated()
+
+    @property
+    def rating(self) -> int | None:
+        """The place of ratings among the roles."""
+        return list(self.choices).index("rating") if "rating" in self.choices else None
 
 
-def are_good(texts: list[EncodedColumn], rules: Rules) -> bool:
-    """Whether there are rows, every one with ids and a rating."""
+def good_columns(texts: list[EncodedColumn] | None, rules: Rules) -> list[EncodedColumn] | None:
+    """The columns without the rows that mean "not rated", which are counted.
+
+    None unless there are rows, every one with ids and a rating: then lines have to be looked at.
+    """
+    if texts is None:
+        return None
+    rated = _rated_only(texts, rules)
+    if not _are_good(rated, rules):
+        return None
+    rules.left_out.n_missing += len(texts[0]) - len(rated[0])
+    return rated
+
+
+def _rated_only(texts: list[EncodedColumn], rules: Rules) -> list[EncodedColumn]:
+    """The columns without the rows whose rating means "not rated"."""
+    if not rules.missing or rules.rating is None:
+        return texts
+    ratings = texts[rules.rating]
+    rated = np.array([not rules.missing.has_text(text) for text in ratings.distinct], bool)
+    if rated.all():
+        return texts
+    kept = [at_rows(column, np.flatnonzero(rated[ratings.codes])) for column in texts]
+    new_code = np.cumsum(rated, dtype=np.int32) - np.int32(1)
+    distinct = [text for text, is_rated in zip(ratings.distinct, rated, strict=True) if is_rated]
+    kept[rules.rating] = EncodedColumn(distinct, new_code[kept[rules.rating].codes])
+    return kept
+
+
+def _are_good(texts: list[EncodedColumn], rules: Rules) -> bool:
     by_role = dict(zip(rules.choices, texts, strict=True))
     if not len(by_role["user"].codes) or "" in by_role["user"].distinct:
         return False
@@ -46,6 +87,12 @@ def ids_and_ratings(texts: list[EncodedColumn], rules: Rules, label: str) -> lis
     `texts` is emptied: of many distinct ids both forms would take much memory.
     """
     if not len(texts[0].codes):
+        if rules.left_out.n_missing:
+            raise RatingsError(
+                f"{label}: all {rules.left_out.n_missing:,} ratings mean 'not rated', by missing="
+            )
+        if rules.left_out.bad:
+            raise unreadable(label, rules.left_out.bad, len(rules.left_out.bad), 0, rules)
         raise RatingsError(f"{label} has no data: need lines of {', '.join(rules.choices)}")
     ids = [text_ids(texts.pop(0)) for _ in ("user", "item")]
     return [*ids, *(text_ratings(texts.pop(0), rules.scale) for _ in texts[:])]
@@ -71,18 +118,26 @@ def fields_at(
 def checked_columns(
     label: str, cut: Iterator[Record], rules: Rules, content: bytes
 ) -> list[EncodedColumn]:
-    """The columns of records of the right shape, or an error that says which are wrong and how."""
+    """The columns of records of the right shape, or an error that says which are wrong and how.
+
+    Where bad lines are to be skipped, they are handed to `rules.left_out` instead.
+    """
     tables: list[dict[str, int]] = [{} for _ in rules.choices]
     codes = array("i")
     problems: list[tuple[int, str]] = []
     total = 0
+    kept = None if rules.left_out.skips else SHOWN_ROWS
+    place = rules.rating if rules.missing else None
     for (line, fields, wrong), bad in _with_bad_ratings(cut, rules):
+        if place is not None and not wrong and rules.missing.has_text(fields[place]):
+            rules.left_out.n_missing += 1
+            continue
         found = [table.get(field) for table, field in zip(tables, fields, strict=False)]
         if wrong or None in found:  # texts that were there before need no check
             problem = wrong or _problem(fields, rules, bad)
             if problem:
                 total += 1
-                problems += [(line, problem)] if total <= SHOWN_ROWS else []
+                problems += [(line, problem)] if kept is None or total <= kept else []
                 continue
             found = [
                 table.setdefault(field, len(table))
@@ -91,7 +146,10 @@ def checked_columns(
         codes.extend(found)  # type: ignore[arg-type]
     by_role = np.array(codes, np.int32).reshape(-1, len(tables))
     if total:
-        raise _unreadable(label, problems, total, content, len(by_role), rules)
+        found_bad = bad_lines_of(label, problems, content)
+        if kept is not None:
+            raise unreadable(label, found_bad, total, len(by_role), rules)
+        rules.left_out.bad += found_bad
     return [EncodedColumn(list(table), by_role[:, role]) for role, table in enumerate(tables)]
 
 
@@ -99,7 +157,7 @@ def _with_bad_ratings(
     cut: Iterator[Record], rules: Rules
 ) -> Iterator[tuple[Record, Mapping[str, str]]]:
     """Each record, and what is wrong with the ratings around it: quick to find for many at once."""
-    place = list(rules.choices).index("rating") if "rating" in rules.choices else None
+    place = rules.rating
     while batch := list(islice(cut, _BATCH)):
         safe_point()
         bad: dict[str, str] = {}
@@ -125,19 +183,15 @@ def _problem(fields: Sequence[str], rules: Rules, bad: Mapping[str, str]) -> str
     return ""
 
 
-def _unreadable(
-    label: str,
-    problems: Sequence[tuple[int, str]],
-    total: int,
-    content: bytes,
-    n_good: int,
-    rules: Rules,
+def unreadable(
+    label: str, bad: Sequence[BadLine], total: int, n_good: int, rules: Rules
 ) -> RatingsError:
-    lines = numbered_lines(content, [line for line, _ in problems])
-    said = "; ".join(
-        f"line {line}: {problem}, in {quoted_line(lines[line])}" for line, problem in problems
-    )
-    if not n_good and rules.scale is None and all("number" in p for _, p in problems):
+    """An error that shows the first bad lines."""
+    problems = [(one.line, one.reason) for one in bad[:SHOWN_ROWS]]
+    said = "; ".join(map(str, bad[:SHOWN_ROWS]))
+    if any(_COMMA_IN_RATING.match(problem) for _, problem in problems):
+        advice = "if commas stand before decimals, say decimal=','; else correct these lines"
+    elif not n_good and rules.scale is None and all("number" in p for _, p in problems):
         advice = (
             "if the ratings are labels, give them from lowest to highest, as in "
             'scale=["poor", "fair", "good"]; if another column has them, say rating='
@@ -145,7 +199,7 @@ def _unreadable(
     elif any("UTF-8" in problem for _, problem in problems):
         advice = "if the file is in another encoding, say which, as in encoding='latin-1'"
     else:
-        advice = "correct or remove these lines"
+        advice = "correct or remove these lines, or leave them out with bad_lines='skip'"
     return RatingsError(
         f"{label}: {total:,} line{'s' * (total > 1)} cannot be used: {said}"
         f"{'; ...' if total > len(problems) else ''}; {advice}"

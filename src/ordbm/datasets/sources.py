@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import bz2
 import copy
-import lzma
 import os
-import struct
+import sys
 import tarfile
 import zipfile
 import zlib
@@ -18,33 +17,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from ordbm.datasets.limits import Budget, ReadLimits
+from ordbm.datasets.unpacking import (
+    DAMAGE,
+    UNPACKED_AT_ONCE,
+    counted,
+    unpacked_content,
+    unpacked_name,
+)
 from ordbm.errors import RatingsError
+from ordbm.runtime.interruption import raised_at_once
 
-UNPACKED_AT_ONCE = 2**20
 _PACKED_AT_ONCE = 2**12  # of LZMA in a zip, which unpacks all that it is handed, 7,000-fold
 _BEYOND_ALL_CLAIMS = 2**62
-_SLICE = 2**14  # packed bytes at a time: what a stream leaves of them is copied
 _SHOWN_NAMES = 12
 
-_GZIP, _ZIP, _TAR = b"\x1f\x8b", b"PK\x03\x04", b"ustar"
-# All that reading a damaged archive may raise: the libraries check some fields, and trip on others.
-_DAMAGE = (
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    zlib.error,
-    lzma.LZMAError,
-    struct.error,
-    EOFError,
-    IndexError,
-    KeyError,
-    OSError,
-    OverflowError,
-    RuntimeError,  # an encrypted member, an unknown compression
-    ValueError,
-)
+_ZIP, _TAR = b"PK\x03\x04", b"ustar"
 
 
 class FileSource(NamedTuple):
@@ -68,35 +58,74 @@ class SourceFile(NamedTuple):
 
 @contextmanager
 def open_source(
-    path: str | os.PathLike[str], limits: ReadLimits | None = None
+    path: str | os.PathLike[str] | BinaryIO, limits: ReadLimits | None = None
 ) -> Iterator[FileSource]:
     """The files at `path`: of a folder and those in it, of a zip or tar archive, or the one.
 
-    `limits` are those that an error may say how to raise; without, the usual ones hold.
+    An open binary file, such as standard input, is read to its end. `limits` are those that an
+    error may say how to raise; without, the usual ones hold.
     """
+    budget = Budget(limits)
+    if not isinstance(path, str | os.PathLike):
+        label = stream_label(path)
+        with _source_in(_stream_content(path, label, budget), label, label, budget) as source:
+            yield source
+        return
     place = Path(path)
     label = str(place)
-    budget = Budget(limits)
     if _is_folder(place):
         names = _names_in_folder(place)
         yield FileSource(label, names, lambda name: _read(place / name, budget), False, budget)
     elif _is_zip(place):
+        with _reporting(label):
+            budget.add_stored(place.stat().st_size)
         with _zip_source(place, label, budget) as source:
             yield source
     else:
-        content = gunzip(_read(place, budget), label, budget)
-        if _TAR in content[257:262]:
-            with _tar_source(content, label, budget) as source:
-                yield source
-        else:
-            yield FileSource(label, [place.name], lambda _name: content, True, budget)
+        with _source_in(_read(place, budget), place.name, label, budget) as source:
+            yield source
+
+
+@contextmanager
+def _source_in(content: bytes, name: str, label: str, budget: Budget) -> Iterator[FileSource]:
+    """The files in what was read: of an archive, or the one."""
+    content = unpacked_content(content, label, budget)
+    if content.startswith(_ZIP):
+        with _zip_source(BytesIO(content), label, budget) as source:
+            yield source
+    elif _TAR in content[257:262]:
+        with _tar_source(content, label, budget) as source:
+            yield source
+    else:
+        yield FileSource(label, [name], lambda _name: content, True, budget)
+
+
+def stream_label(file: Any) -> str:
+    """What messages call an open file."""
+    if file is getattr(sys.stdin, "buffer", None):
+        return "standard input"
+    name = getattr(file, "name", None)
+    return str(name) if isinstance(name, str | os.PathLike) else "the open file"
+
+
+def _stream_content(file: Any, label: str, budget: Budget) -> bytes:
+    if not hasattr(file, "read"):
+        raise RatingsError(
+            f"need the path of a file, or an open binary file, not {type(file).__name__}"
+        )
+    with _reading(Path(label)), raised_at_once():
+        content = file.read()
+    if not isinstance(content, bytes):
+        raise RatingsError(f"{label} is open as text: open it as binary, open(path, 'rb')")
+    budget.add_stored(len(content))
+    return content
 
 
 def read_file(source: FileSource, name: str) -> SourceFile:
     """One file of a source, unpacked if it is compressed on its own."""
     label = source.label if source.single else f"{source.label} ({name})"
-    content = gunzip(source.read(name), label, source.budget)
-    return SourceFile(label, PurePosixPath(name).name.removesuffix(".gz"), content, source.budget)
+    content = unpacked_content(source.read(name), label, source.budget)
+    return SourceFile(label, unpacked_name(PurePosixPath(name).name), content, source.budget)
 
 
 def visible_names(names: list[str]) -> list[str]:
@@ -114,38 +143,10 @@ def name_list(names: list[str]) -> str:
     return f"{shown}, ... ({len(names):,} in all)" if len(names) > _SHOWN_NAMES else shown
 
 
-def gunzip(content: bytes, label: str, budget: Budget) -> bytes:
-    """`content`, decompressed if it is gzip."""
-    if not content.startswith(_GZIP):
-        return content
-    found = BytesIO()
-    at = 0
-    try:
-        while at < len(content):
-            stream = zlib.decompressobj(wbits=31)
-            while not stream.eof:
-                packed = content[at : at + _SLICE]
-                part = stream.decompress(packed, UNPACKED_AT_ONCE)
-                at += len(packed) - len(stream.unconsumed_tail or stream.unused_data)
-                if not part and not packed and not stream.eof:
-                    raise EOFError("it ends in the middle")
-                budget.add_bytes(len(part), label)
-                found.write(part)
-            while content[at : at + 1] == b"\0":  # padding between and after streams
-                packed = content[at : at + _SLICE]
-                at += len(packed) - len(packed.lstrip(b"\0"))
-    except _DAMAGE as problem:
-        if isinstance(problem, RatingsError):
-            raise
-        raise RatingsError(f"{label} is damaged: {problem}") from problem
-    return found.getvalue()
-
-
 @contextmanager
-def _zip_source(path: Path, label: str, budget: Budget) -> Iterator[FileSource]:
+def _zip_source(file: Path | BytesIO, label: str, budget: Budget) -> Iterator[FileSource]:
     with _reporting(label):
-        archive = zipfile.ZipFile(path)
-        budget.add_stored(path.stat().st_size)
+        archive = zipfile.ZipFile(file)
     with archive:
         with _reporting(label):
             members: dict[str, zipfile.ZipInfo] = {}
@@ -177,21 +178,12 @@ def _zip_member(
         unclaimed.CRC = None  # it is that of what is unpacked: compared below
     is_lzma = member.compress_type == zipfile.ZIP_LZMA
     with archive.open(unclaimed) as packed, bz2.open(packed) if is_bzip2 else packed as file:
-        content = _counted(file, _PACKED_AT_ONCE if is_lzma else UNPACKED_AT_ONCE, label, budget)
+        content = counted(file, _PACKED_AT_ONCE if is_lzma else UNPACKED_AT_ONCE, label, budget)
     if len(content) != member.file_size:
         raise EOFError(f"it claims {member.file_size:,} bytes and holds {len(content):,}")
     if zlib.crc32(content) != member.CRC:
         raise EOFError("its checksum is another")
     return content
-
-
-def _counted(file: IO[bytes], step: int, label: str, budget: Budget) -> bytes:
-    """The content of an open member, counted as it comes."""
-    found = BytesIO()
-    while part := file.read(step):
-        budget.add_bytes(len(part), label)
-        found.write(part)
-    return found.getvalue()
 
 
 @contextmanager
@@ -209,7 +201,7 @@ def _tar_source(content: bytes, label: str, budget: Budget) -> Iterator[FileSour
             with _reporting(f"{label} ({name})"):
                 file = archive.extractfile(members[name])  # in memory, in spite of its name
                 assert file is not None
-                found = _counted(file, UNPACKED_AT_ONCE, f"{label} ({name})", budget)
+                found = counted(file, UNPACKED_AT_ONCE, f"{label} ({name})", budget)
                 if len(found) != members[name].size:
                     raise EOFError("it ends in the middle")
                 return found
@@ -226,7 +218,7 @@ def _reporting(label: str) -> Iterator[None]:
         raise
     except MemoryError:
         raise RatingsError(f"{label} asks for more memory than there is to unpack it") from None
-    except _DAMAGE as problem:
+    except DAMAGE as problem:
         raise RatingsError(
             f"{label} is damaged or of an unknown kind: {problem}; get it anew"
         ) from problem

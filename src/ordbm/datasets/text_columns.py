@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,25 +11,49 @@ from numpy.typing import NDArray
 
 from ordbm.data.columns import EncodedColumn
 from ordbm.data.ids import IdMap
-from ordbm.data.numeric_columns import LARGEST_NUMBER
+from ordbm.data.numeric_columns import LARGEST_NUMBER, NUMBER, number_of
 from ordbm.data.scale import RatingScale, Scale
 
 INTEGER = re.compile(r"0|-?[1-9][0-9]{0,99}", re.ASCII)  # one text per integer: no 007, +7, -0
-NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_WHOLE = re.compile(rf"(?:{INTEGER.pattern})\.0", re.ASCII)  # as floats that are whole are written
+_COMMA = re.compile(r"[+-]?[0-9]+,([0-9]+)", re.ASCII)
+
+
+def has_decimal_comma(texts: Iterable[str]) -> bool:
+    """Whether these ratings are written with a comma: `4,5`, and none with a point.
+
+    Commas before three digits each may stand between thousands, and say nothing.
+    """
+    found = False
+    for text in texts:
+        if "." in text:
+            return False
+        digits = _COMMA.fullmatch(text.strip(" "))
+        found = found or bool(digits and len(digits.group(1)) != 3)
+    return found
+
+
+def with_point(text: str) -> str:
+    """A number that is written with a comma, with a point; any other text as it is."""
+    return text.replace(",", ".") if _COMMA.fullmatch(text.strip(" ")) else text
 
 
 def text_ids(texts: EncodedColumn) -> EncodedColumn:
     """The ids of a column: integers if every text is one as Python writes it, otherwise text.
 
-    So `007`, `1.0` and `+1` keep their column text, and nothing is lost either way. Integers
+    So `007` and `+1` keep their column text, and nothing is lost either way. Where every text ends
+    in `.0`, they are integers too: a column of integers with a gap is often written so. Integers
     beyond 64 bits become Python's.
     """
-    if not all(map(INTEGER.fullmatch, texts.distinct)):
+    distinct = texts.distinct
+    if distinct and all(map(_WHOLE.fullmatch, distinct)):
+        distinct = [text.removesuffix(".0") for text in distinct]
+    elif not all(map(INTEGER.fullmatch, distinct)):
         return texts
     try:
-        integers: Any = np.fromiter(map(int, texts.distinct), np.int64, len(texts.distinct))
+        integers: Any = np.fromiter(map(int, distinct), np.int64, len(distinct))
     except OverflowError:
-        integers = [int(text) for text in texts.distinct]
+        integers = [int(text) for text in distinct]
     return EncodedColumn(integers, texts.codes)
 
 
@@ -57,7 +80,7 @@ def _other_form(value: Any, known: IdMap) -> Any:
 
 def _numbers(distinct: Sequence[str]) -> NDArray[np.float64]:
     """The number of each text, NaN for those that are none."""
-    return np.fromiter(map(_number, distinct), np.float64, len(distinct))
+    return np.fromiter(map(number_of, distinct), np.float64, len(distinct))
 
 
 def bad_ratings(distinct: Sequence[str], scale: Scale | None) -> dict[str, str]:
@@ -84,11 +107,6 @@ def text_ratings(texts: EncodedColumn, scale: Scale | None) -> NDArray[Any]:
     if isinstance(scale, RatingScale) and scale.labels is not None:
         return texts.values
     return _numbers(texts.distinct)[texts.codes]
-
-
-def _number(text: str) -> float:
-    plain = text.strip(" ")
-    return float(plain) if NUMBER.fullmatch(plain) else math.nan
 
 
 def _are_off(scale: RatingScale, numbers: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ from ordbm.data.ids import check_hashes
 from ordbm.datasets.delimited import line_count, numbered_lines, quoted_line, records, utf8_text
 from ordbm.datasets.sources import SourceFile, name_list, open_source, read_file, visible_names
 from ordbm.datasets.text_columns import INTEGER
+from ordbm.datasets.unpacking import unpacked_name
 from ordbm.errors import RatingsError
 
 
@@ -118,7 +119,7 @@ def _separator(file: SourceFile) -> str:
 
 
 def _base(name: str) -> str:
-    return PurePosixPath(name).name.removesuffix(".gz")
+    return unpacked_name(PurePosixPath(name).name)
 
 
 def _utf8(file: SourceFile) -> bytes:

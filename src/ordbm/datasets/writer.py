@@ -17,20 +17,29 @@ from ordbm.data.ratings import Ratings
 from ordbm.data.scale import RatingScale
 from ordbm.errors import RatingsError
 from ordbm.runtime.arrays import Codes
-from ordbm.runtime.atomic_files import atomic_file
+from ordbm.runtime.atomic_files import NotOursError, atomic_file, none_is_ours
 
 _NAMES = ("user", "item", "rating")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _LINES_AT_ONCE = 100_000
 
 
-def write_ratings(ratings: Ratings, path: str | os.PathLike[str]) -> None:
+def write_ratings(
+    ratings: Ratings, path: str | os.PathLike[str] | BinaryIO, *, overwrite: bool = False
+) -> None:
     """Write columns user, item, rating as csv, tsv (each also .gz) or parquet, by the file's name.
 
     Ids must be integers or text. A csv or tsv file has no types: text ids that all look like
-    integers come back as integers, and integers beside text as text. The scale is not in the file;
-    give it again (`read_ratings(path, scale=...)`) where the ratings do not show all of it.
+    integers, or all like `1.0`, come back as integers, and integers beside text as text. The scale
+    is not in the file; give it again (`read_ratings(path, scale=...)`) where the ratings do not
+    show all of it.
+
+    A file that is there already is replaced only with `overwrite`: nobody can tell from its content
+    who wrote it. To an open binary file, such as `sys.stdout.buffer`, csv is written.
     """
+    if not isinstance(path, str | os.PathLike):
+        _text_writer(ratings, ",", packed=False)(path)
+        return
     target = Path(path)
     suffixes = [suffix.lower() for suffix in target.suffixes]
     packed = bool(suffixes) and suffixes[-1] == ".gz"
@@ -44,8 +53,12 @@ def write_ratings(ratings: Ratings, path: str | os.PathLike[str]) -> None:
             f"{target}: the name must end in .csv, .tsv (or .csv.gz, .tsv.gz) or .parquet"
         )
     try:
-        with atomic_file(target) as file:
+        with atomic_file(target, None if overwrite else none_is_ours) as file:
             write(file)
+    except NotOursError as problem:
+        raise RatingsError(
+            f"cannot write {target}: {problem.strerror}; choose another name, or say overwrite=True"
+        ) from None
     except OSError as problem:
         raise RatingsError(f"cannot write {target}: {problem.strerror or problem}") from problem
 

@@ -39,7 +39,7 @@ from ordbm.runtime.arrays import Codes, Mask
 from ordbm.runtime.checks import check_count
 
 Given = Mapping[Any, Any] | None  # {item: rating} of one person, {user: {item: rating}} of several
-Pairs = tuple[Sequence[Any], Sequence[Any]]
+IdPairs = tuple[Sequence[Any], Sequence[Any]]
 
 
 class Answers:
@@ -68,7 +68,7 @@ class Answers:
             return Users(state), state.codes(several(users), state.users, state.rated_users)
         return fold_ins_of(state, users, ratings)
 
-    def _asked_pairs(self, users: Ids, items: Ids, ratings: Given) -> tuple[Pairs, People, Codes]:
+    def _asked_pairs(self, users: Ids, items: Ids, ratings: Given) -> tuple[IdPairs, People, Codes]:
         """(user, item) of each pair, the people, and the number of each pair's among them."""
         if items is None:
             raise SettingsError("say which items: predict(user, items), or items=[…]")

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import Any, Self
 
 from ordbm.data.csr import CSRPair
-from ordbm.data.ratings import Ratings
+from ordbm.data.ratings import Ratings, as_ratings
 from ordbm.data.scale import RatingScale
 from ordbm.data.standardiser import machine_ratings, standardiser_of
 from ordbm.errors import InterruptedWarning, SettingsError
@@ -66,14 +66,17 @@ class OrdinalBM(Configured, Answers):
     @listening()
     def fit(
         self,
-        ratings: Ratings,
-        validation: Ratings | None = None,
+        ratings: Any,
+        validation: Any = None,
         callbacks: Callback | Iterable[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
         progress: bool | None = None,
     ) -> Self:
         """Learn from ratings. With `validation`, the epoch with its best log-loss is kept.
+
+        Both are `Ratings`, or a table that `Ratings` takes: a frame, a list of dicts, a dict of
+        lists, a structured array, a SciPy sparse matrix.
 
         `progress=True` shows a bar, in a terminal and in a notebook. In any case the logger "ordbm"
         has a record of the expected cost, of each epoch and of what goes before them.
@@ -90,6 +93,9 @@ class OrdinalBM(Configured, Answers):
         True, and a warning says so. Before the first epoch has ended, and pressed again, it is a
         KeyboardInterrupt, which leaves the model as it was before.
         """
+        ratings = as_ratings(ratings)
+        if validation is not None:
+            validation = as_ratings(validation, scale=ratings.scale)
         check_trainable(ratings)
         if resume and checkpoint is None:
             raise SettingsError("resume=True needs the folder to go on from: say checkpoint=folder")
@@ -128,7 +134,8 @@ class OrdinalBM(Configured, Answers):
         """The settings for these ratings, and the features of their levels."""
         scale = ratings.scale
         n_levels = len(scale.values) if isinstance(scale, RatingScale) else 1
-        table = features(self._feature_kind(ratings), n_levels)
+        groups = self.settings.size_rules.groups(n_levels)
+        table = features(self._feature_kind(ratings), n_levels, groups)
         sizes = ratings.n_items * table.n_levels, ratings.n_users * table.n_levels
         return self.settings.resolved(len(ratings), sizes), table
 
@@ -152,7 +159,9 @@ class OrdinalBM(Configured, Answers):
         )
         orientations = machine_ratings(ratings, standardiser)
         threads = thread_count(self.settings.threads)
-        learner = self.learner.for_scale(table.n_levels, ordinal=table.kind == "ordinal")
+        learner = self.learner.for_scale(
+            table.n_levels, table.n_groups, ordinal=table.kind == "ordinal"
+        )
         links = prepared.links if prepared else self._links(settings, ratings, tell)
         machines = new_machines(settings, learner.initialisation, table, orientations, links)
         if prepared is None:
@@ -239,13 +248,14 @@ class OrdinalBM(Configured, Answers):
 
     # -- files ------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the fitted model, with ids, scale, settings and ratings, to one file.
 
-        `ordbm.load(path)` gives a model that answers the same, bit for bit. A file that is there
-        already is replaced at once, or not at all.
+        `ordbm.load(path)` gives a model that answers the same, bit for bit. A model that is there
+        already is replaced at once, or not at all; any other file only with `overwrite`.
         """
-        save_model(path, Stored(self._params, self.history, self.interrupted, self._state))
+        stored = Stored(self._params, self.history, self.interrupted, self._state)
+        save_model(path, stored, overwrite=overwrite)
 
     def __repr__(self) -> str:
         told, kind, state = self.settings, self.settings.features, "not fitted"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -33,6 +33,8 @@ class Evaluation:
     seconds: predict; rank, with lists; fit, where it was part of the evaluation.
     unknown: test ratings of "users" and of "items" that the model has no ratings of; empty if the
         model does not say whom it knows.
+    n_items, unknown_ids: how many items were tested, and how many of the "users" and "items" tested
+        the model has no ratings of.
     unranked: users left out of ranking scores, those "without_relevant" items and the "unknown".
     """
 
@@ -49,6 +51,8 @@ class Evaluation:
     history: list[EpochRecord] = field(default_factory=list)
     unranked: dict[str, int] = field(default_factory=dict)
     weights: dict[str, Numbers] = field(default_factory=dict)
+    n_items: int = 0
+    unknown_ids: dict[str, int] = field(default_factory=dict)
 
     def to_dict(self, *, per_user: bool = False) -> dict[str, Any]:
         """Everything as JSON has it (no NaN but null); values of single users only if asked for.
@@ -61,7 +65,9 @@ class Evaluation:
             "n_users": self.n_users,
             "scores": self.scores,
             "intervals": {name: list(ends) for name, ends in self.intervals.items()},
+            "n_items": self.n_items,
             "unknown": self.unknown,
+            "unknown_ids": self.unknown_ids,
             "unranked": self.unranked,
             "seconds": self.seconds,
             "reliability": [curve.to_dict() for curve in self.reliability],
@@ -80,7 +86,7 @@ class Evaluation:
             low, high = self.intervals.get(name, (None, None))
             ends = "" if low is None else f"  ({low:.4f} to {high:.4f})"
             lines.append(f"  {name:<18}{score:>9.4f}{ends}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *unknown_in_words([self])])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,7 +131,24 @@ class CrossValidation:
         lines += [
             f"  {name:<18}{score:>9.4f} ± {errors[name]:.4f}" for name, score in self.scores.items()
         ]
-        return "\n".join(lines)
+        return "\n".join([*lines, *unknown_in_words(self.evaluations)])
+
+
+def unknown_in_words(found: Sequence[Evaluation]) -> list[str]:
+    """A line that says how many users and items, of all folds, were unknown to the model.
+
+    None if the model does not say whom it knows.
+    """
+    if not all(one.unknown_ids for one in found):
+        return []
+    parts = []
+    for what in ("users", "items"):
+        unknown = sum(one.unknown_ids[what] for one in found)
+        tested = sum(getattr(one, f"n_{what}") for one in found)
+        rated = sum(one.unknown[what] for one in found)
+        ratings = f" ({rated:,} rating{'s' * (rated > 1)})" if rated else ""
+        parts.append(f"{unknown:,} of {tested:,} {what}{ratings}")
+    return [f"  unknown to the model: {', '.join(parts)}"]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from ordbm.inference.distributions import RatingDistribution
 
 
 class RatingModel(Protocol):
-    """A model that predicts ratings; for ranking scores it also has `lists` or `recommend_all`.
+    """A model that predicts ratings; for ranking scores it also has `recommend_lists`.
 
     It may have a `history` of epochs, and `known_users(ids)` and `known_items(ids)`, masks of those
     it has ratings of: strangers are then counted, and left out of ranking. Cross-validation needs
@@ -28,7 +28,7 @@ class RatingModel(Protocol):
 class RankingModel(RatingModel, Protocol):
     """A model that also lists items."""
 
-    def recommend_all(self, users: Sequence[Any], n: int) -> dict[Any, list[tuple[Any, float]]]:
+    def recommend_lists(self, users: Sequence[Any], n: int) -> dict[Any, list[tuple[Any, float]]]:
         """{user: [(item, score), …]}, the n best first, without items that the user has rated."""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.data.ratings import Ratings
+from ordbm.data.ratings import Ratings, as_ratings
 from ordbm.data.split import hold_out, k_fold
 from ordbm.errors import RatingsError
 from ordbm.evaluation.evaluations import (
@@ -32,7 +32,7 @@ from ordbm.training.loop import Callback
 
 def evaluate(
     model: RatingModel,
-    test: Ratings,
+    test: Any,
     *,
     lists: int | Sequence[int] | None = None,
     relevant: Any = None,
@@ -41,13 +41,13 @@ def evaluate(
     seed: int = 0,
     name: str | None = None,
 ) -> Evaluation:
-    """Scores of a fitted model on ratings it has not seen.
+    """Scores of a fitted model on ratings it has not seen: `Ratings`, or a table as `fit` takes.
 
     lists: lengths of recommended lists to score, as in `lists=10` or `lists=(5, 10)`.
     relevant: the least rating, or label, that makes a test item worth listing. If not said, three
         quarters of the way up the scale: 4 of 1 to 5; the mean on a continuous scale. The paper
         takes every test item: the lowest level.
-    by: what to rank by, given to the model's `recommend_all`; its own choice if not said.
+    by: what to rank by, given to the model's `recommend_lists`; its own choice if not said.
     bootstrap: how many samples of users the intervals come from; 0 for no intervals.
     seed: of those samples.
     name: what to call the model.
@@ -55,8 +55,7 @@ def evaluate(
     No test rating can reach the model: it is asked with ids alone. That it was not fitted to them
     before is up to the caller; `cross_validate` sees to it.
     """
-    if not isinstance(test, Ratings):
-        raise RatingsError(f"evaluate needs ordbm.Ratings to test on, not {type(test).__name__}")
+    test = as_ratings(test, scale=getattr(model, "scale", None))
     if not len(test):
         raise RatingsError("no test ratings: hold out more of them")
     check_method(model, "distribution", "evaluate")
@@ -81,6 +80,7 @@ def evaluate(
         }
         scores |= _scores(ranked)
         sums |= ranked
+    tested = {"users": test.user_codes, "items": test.item_codes}
     return Evaluation(
         model=name or model_name(model),
         scores=scores,
@@ -91,21 +91,21 @@ def evaluate(
         n_ratings=len(test),
         n_users=len(users),
         seconds=seconds,
-        unknown={
-            name: int(np.count_nonzero(~knows[name][codes]))
-            for name, codes in (("users", test.user_codes), ("items", test.item_codes))
-            if name in knows
-        },
+        unknown={name: int(np.count_nonzero(~knows[name][tested[name]])) for name in knows},
         history=list(getattr(model, "history", [])),
         unranked=unranked,
         weights={name: weight for name, (_, weight) in sums.items()},
+        n_items=len(np.unique(test.item_codes)),
+        unknown_ids={
+            name: int(np.count_nonzero(~knows[name][np.unique(tested[name])])) for name in knows
+        },
     )
 
 
 def train_and_test(
     model: Any,
-    train: Ratings,
-    test: Ratings,
+    train: Any,
+    test: Any,
     *,
     validation: float = 0.0,
     callbacks: Callback | Iterable[Callback] = (),
@@ -119,6 +119,8 @@ def train_and_test(
     """
     check_method(model, "fit", "training")
     how: dict[str, Any] = {}
+    train = as_ratings(train)
+    test = as_ratings(test, scale=train.scale)
     if validation:
         train, how["validation"] = hold_out(train, validation, seed)
     if callable(callbacks) or tuple(callbacks):
@@ -134,7 +136,7 @@ def train_and_test(
 
 def cross_validate(
     model: Any,
-    ratings: Ratings,
+    ratings: Any,
     folds: int = 5,
     *,
     validation: float = 0.0,
@@ -156,8 +158,7 @@ def cross_validate(
     `evaluate`; `progress(done, folds, evaluation)` is called after each fold.
     """
     check_method(model, "clone", "cross-validation")
-    if not isinstance(ratings, Ratings):
-        raise RatingsError(f"cross_validate needs ordbm.Ratings, not {type(ratings).__name__}")
+    ratings = as_ratings(ratings)
     evaluations: list[Evaluation] = []
     for train, test in k_fold(ratings, folds, seed):
         found = train_and_test(

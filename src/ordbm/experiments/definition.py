@@ -125,7 +125,7 @@ class Experiment:
             settings["members"] = 1  # the paper's machines are one each
             settings["presence"] = told.get("presence", False)  # for lists alone
         elif model == "svd":
-            settings |= {"rank": hidden, **{name: told[name] for name in ("epochs", "biases")}}
+            settings |= {"rank": hidden, **{name: told[name] for name in _FACTOR_SETTINGS}}
         return Run(
             machine,
             learner,
@@ -139,6 +139,7 @@ class Experiment:
         )
 
 
+_FACTOR_SETTINGS = ("epochs", "biases", "regularisation")
 _MACHINE_SETTINGS = ("preset", "features", "sides", "item_links", "user_links", "epochs")
 
 

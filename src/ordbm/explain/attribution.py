@@ -45,7 +45,7 @@ _LEAST_ASKED = 32  # pieces at least: a usual pair takes about ten
 _APART = 1e-6  # relative to the largest: what may be left open in the end
 _DEEPEST = 30  # halvings of a piece
 _MOST_PIECES = 512
-STEEPEST = 600.0  # |W| beyond this is cut, so that e^W is a float64
+_STEEPEST = 600.0  # |W| beyond this is cut, so that e^W is a float64
 
 
 class Terms(NamedTuple):
@@ -73,7 +73,7 @@ class Way(NamedTuple):
 
     @classmethod
     def of(cls, terms: Terms) -> Way:
-        grown = np.exp(np.clip(terms.coupling, -STEEPEST, STEEPEST))
+        grown = np.exp(np.clip(terms.coupling, -_STEEPEST, _STEEPEST))
         reach = float(np.abs(terms.coupling).max(axis=0, initial=0.0).sum())
         silent = cls(terms, grown, reach, terms.bias, terms.bias)
         hidden = silent.hidden_scores(np.zeros(1))[0]

@@ -8,7 +8,7 @@ the expected decrease of energy: larger is better.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from scipy.special import expit
@@ -16,7 +16,6 @@ from scipy.special import expit
 from ordbm.errors import SettingsError
 from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.kernels import catalogue
-from ordbm.model.neighbours import no_links
 from ordbm.runtime.arrays import Array, Codes
 from ordbm.runtime.threads import run_on_threads, share
 
@@ -65,53 +64,6 @@ class Catalogue:
                 potential[level] += coupling[:, level] @ self.item_hidden.T
         self._add_links(users, potential)
         return potential
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether `add_probabilities` can be used: with levels, and no links between users."""
-        item_side = self.conditioned.machine.item_side
-        linked = item_side is not None and item_side.links.n_edges > 0
-        return not (linked or self.conditioned.machine.features.is_gaussian)
-
-    def add_probabilities(self, users: Codes, items: Codes, out: Array) -> None:
-        """Q of each level for items (users, m) that the users have not rated, on out (users, m, n).
-
-        Mean field, as `potentials`, for some items only; those below zero are passed over.
-        """
-        conditioned = self.conditioned
-        user_side, item_side = conditioned.machine.sides
-        level_bias = conditioned.machine.level_bias
-        table, cube = np.zeros((0, 0), level_bias.dtype), np.zeros((0, 0, 0), level_bias.dtype)
-        of_users: tuple[Any, ...] = (table, table, cube, no_links(0), table)
-        of_items: tuple[Any, ...] = (table, cube, table)
-        if user_side is not None:
-            own = user_side.parameters
-            hidden = expit(conditioned.user_input[users])
-            links = user_side.links
-            of_users = (hidden, own.rating_bias, own.coupling, links, self.weight_by_neighbour)
-        if item_side is not None:
-            own = item_side.parameters
-            of_items = (own.rating_bias, own.coupling, self.item_hidden)
-
-        pair = conditioned.tables.pair
-
-        def work(thread: int) -> None:
-            begin, end = share(len(users), thread, conditioned.threads)
-            seen = np.zeros(self.n_items, np.uint8 if len(level_bias) < 255 else np.int64)
-            room = np.empty((1 + len(pair), 1 + len(level_bias)), level_bias.dtype)
-            catalogue.add_probabilities(
-                begin, end, users, items, conditioned.ratings.by_user, level_bias, of_users,
-                of_items, pair, seen, room, out,
-            )  # fmt: skip
-
-        run_on_threads(conditioned.threads, work)
-
-    @cached_property
-    def weight_by_neighbour(self) -> Array:
-        """The weight of each entry of the links between items, (entries, B)."""
-        side = self.conditioned.machine.user_side
-        assert side is not None
-        return side.parameters.link_weight[side.links.edge]
 
     @cached_property
     def item_hidden(self) -> Array:

@@ -106,7 +106,7 @@ def decode(distribution: RatingDistribution, how: Decode) -> Numbers:
     return rating
 
 
-def check_method(method: str) -> None:
+def check_known_method(method: str) -> None:
     """An error that names the methods there are, unless it is one of them."""
     if method not in get_args(Method):
         raise SettingsError(f"method={method!r} is not known: use 'exact' or 'mean_field'")
@@ -125,7 +125,7 @@ def predicted_distribution(
     "exact" sums the hidden units out; "mean_field" fixes them at their means (equation 2).
     `standardiser` is the Gaussian machine's unit; on levels, its mass around each level is given.
     """
-    check_method(method)
+    check_known_method(method)
     parts = [
         _block_figures(conditioned, scale, standardiser, users[first : first + _PAIRS_AT_ONCE],
               items[first : first + _PAIRS_AT_ONCE], method)

@@ -16,7 +16,7 @@ from scipy.special import expit
 from ordbm.data.csr import CSR, CSRPair
 from ordbm.inference.fold_in import Evidence, Own, OwnPrior, fitted_own, side_of
 from ordbm.kernels import ensemble as kernels
-from ordbm.kernels.ensemble import ItemTables, LinkTables, PeopleTables, Rated, ScoreRoom
+from ordbm.kernels.ensemble import ItemTables, LinkTables, PeopleTables, RatingsByPerson, ScoreRoom
 from ordbm.kernels.structures import padded
 from ordbm.model.machine import Machine, Side
 from ordbm.model.neighbours import no_links
@@ -207,11 +207,11 @@ class EnsembleTables:
         return found
 
     def _evidence(
-        self, rated: Rated, on: Array, before: PeopleTables
+        self, rated: RatingsByPerson, on: Array, before: PeopleTables
     ) -> Callable[[int, int], Evidence]:
         """A function of person and machine: what is known of the person's ratings."""
         _, growth, reach, bias = self.room_for(len(on))
-        nothing = Rated(np.zeros_like(rated.start), rated.column[:0], rated.level[:0])
+        nothing = RatingsByPerson(np.zeros_like(rated.start), rated.column[:0], rated.level[:0])
         people = PeopleTables(on, growth, reach, bias, rated, nothing, growth)
         person = np.repeat(np.arange(len(on)), np.diff(rated.start))
         rest = self.level_scores(people, person, rated.column)
@@ -317,8 +317,8 @@ class EnsembleTables:
         run_on_threads(threads, part)
 
 
-def _rated(rows: CSR) -> Rated:
-    return Rated(rows.start, np.asarray(rows.column, np.int32), rows.level)
+def _rated(rows: CSR) -> RatingsByPerson:
+    return RatingsByPerson(rows.start, np.asarray(rows.column, np.int32), rows.level)
 
 
 def _own_of(machine: Machine, user: int, prior: OwnPrior) -> Own:

@@ -21,7 +21,7 @@ from ordbm.inference.conditioned import ConditionedMachine, Method
 from ordbm.inference.distributions import (
     LevelDistribution,
     RatingDistribution,
-    check_method,
+    check_known_method,
     mixture,
     predicted_distribution,
     reordered,
@@ -34,7 +34,7 @@ from ordbm.model.presence import ConditionedPresence, Presence
 from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.runtime.arrays import Codes
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class Origin(NamedTuple):
@@ -92,7 +92,7 @@ class FittedModel(Known):
     def catalogues(self) -> tuple[Catalogue, ...]:
         return tuple(map(Catalogue, self.conditioned))
 
-    def kept(self, name: str, make: Callable[[], T]) -> T:
+    def kept(self, name: str, make: Callable[[], _T]) -> _T:
         """What `make` returned when it was first asked for by this name."""
         if name not in self._kept:
             self._kept[name] = make()
@@ -132,7 +132,7 @@ class FittedModel(Known):
 
         A pair is one of the `people` and an item, by their codes.
         """
-        check_method(method)
+        check_known_method(method)
         found: RatingDistribution
         if self.is_quick and method == "exact":
             found = self._quick_distribution(self.tables, people, person, items)

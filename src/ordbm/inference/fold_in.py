@@ -56,7 +56,7 @@ class OwnPrior(NamedTuple):
         """That of training, for the item side of a machine."""
         side = machine.item_side
         assert side is not None
-        table = machine.features.single * unit
+        table = machine.features.coupling * unit
         has_bias = bool(side.parameters.rating_bias.size)
         return cls(
             _root(table @ table.T),

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from ordbm.data.ids import IdMap
-from ordbm.data.lookup import Ids, aligned_pairs, check_not_several, listed_ids, several
+from ordbm.data.lookup import (
+    Ids,
+    aligned_pairs,
+    check_ids_of_type,
+    check_not_several,
+    listed_ids,
+    several,
+    warn_of_strangers,
+)
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import Scale
 from ordbm.errors import SHOWN_ROWS, LeftOutWarning, RatingsError, SettingsError
@@ -26,11 +34,23 @@ class Known:
         self.rated_users, self.rated_items = rated_users, rated_items
 
     def codes(self, ids: Ids, known: IdMap, rated: Mask) -> Codes:
-        """Codes of ids; -1 for the unknown and for those without ratings."""
+        """Codes of ids; -1 for the unknown and for those without ratings.
+
+        What looks like a mistake, as ids of another type, is an error or a warning.
+        """
         codes = known.codes(ids)
-        if len(ids) == 1 and codes[0] < 0:
-            check_not_several(next(iter(ids)), known)
+        if len(codes) and codes.min() < 0:
+            self._check_strangers(ids, codes, known)
         return np.where((codes >= 0) & rated[codes], codes, -1).astype(np.int32)
+
+    def _check_strangers(self, ids: Ids, codes: Codes, known: IdMap) -> None:
+        what = "user" if known is self.users else "item"
+        strangers = [value for value, code in zip(ids, codes, strict=True) if code < 0]
+        if len(ids) == 1:
+            check_not_several(strangers[0], known)
+        check_ids_of_type(strangers, known, what)
+        if len(strangers) == len(ids):
+            warn_of_strangers(strangers, known, what)
 
     def user_code(self, user: Any) -> int:
         """A user's code; -1 if unknown or without ratings."""
@@ -42,11 +62,11 @@ class Known:
 
     def known_users(self, users: Ids) -> Mask:
         """Whether there are ratings by each of these users."""
-        return self.codes(several(users), self.users, self.rated_users) >= 0
+        return _have_ratings(self.users.codes(several(users)), self.rated_users)
 
     def known_items(self, items: Ids) -> Mask:
         """Whether there are ratings of each of these items."""
-        return self.codes(several(items), self.items, self.rated_items) >= 0
+        return _have_ratings(self.items.codes(several(items)), self.rated_items)
 
     def pair_codes(self, users: Ids, items: Ids) -> tuple[Codes, Codes]:
         """The codes of each pair's user and item."""
@@ -71,8 +91,6 @@ class Known:
 
     def validation_codes(self, ratings: Ratings) -> tuple[Codes, Codes]:
         """User and item codes of held-out ratings, which must be on the same scale."""
-        if not isinstance(ratings, Ratings):
-            raise RatingsError(f"validation needs ordbm.Ratings, not {type(ratings).__name__}")
         if not len(ratings):
             raise RatingsError("no validation ratings: leave validation out, or hold out more")
         both_continuous = ratings.is_continuous and self.scale.is_continuous
@@ -108,17 +126,18 @@ class Known:
         items = self.items.codes(list(given))
         if (items < 0).any():
             unknown = list(given)[int(np.argmax(items < 0))]
+            check_ids_of_type([unknown], self.items, "item")
             raise RatingsError(f"item {unknown!r} is not in this model: leave it out")
         return items
 
 
-def check_trainable(ratings: Any) -> None:
-    """An error that says what `fit` needs, unless these are ratings to learn from."""
-    if not isinstance(ratings, Ratings):
-        raise RatingsError(
-            f"fit needs ordbm.Ratings, not {type(ratings).__name__}: make them with "
-            "ordbm.Ratings(users, items, values) or ordbm.Ratings.from_frame(frame)"
-        )
+def _have_ratings(codes: Codes, rated: Mask) -> Mask:
+    found: Mask = (codes >= 0) & rated[codes]
+    return found
+
+
+def check_trainable(ratings: Ratings) -> None:
+    """An error unless there are ratings to learn from."""
     if not len(ratings):
         raise RatingsError("no ratings to learn from: a hold-out of all ratings leaves none")
 

@@ -18,7 +18,7 @@ from ordbm.data.standardiser import standardised
 from ordbm.errors import SettingsError
 from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.inference.fold_in import OwnPrior, fold_in_machine
-from ordbm.kernels.ensemble import PeopleTables, Rated
+from ordbm.kernels.ensemble import PeopleTables, RatingsByPerson
 from ordbm.model.presence import ConditionedPresence, fold_in_presence
 from ordbm.runtime.arrays import Codes
 
@@ -186,7 +186,7 @@ def _stacked(rows: Sequence[CSR]) -> CSR:
     )
 
 
-def _chosen(rated: Rated, person: Codes) -> Rated:
+def _chosen(rated: RatingsByPerson, person: Codes) -> RatingsByPerson:
     rows = CSR(*rated, value=np.zeros(0, np.float32), in_transpose=rated.column[:0])
     start, column, level, *_ = rows.rows_of(person)
-    return Rated(start, np.asarray(column, np.int32), level)
+    return RatingsByPerson(start, np.asarray(column, np.int32), level)

@@ -11,7 +11,7 @@ the observed level r multiplies the row's weight by
     prod_k (1 - p_k) + p_k e^(W[i, s, k] - W[i, r, k])
 
 and P(h_k = 1 | s, others) is the second term's share. The exponentials belong to a column, not to a
-rating, and no term can cancel.
+rating, and no term can cancel. Levels of one group have one coupling, so one ratio.
 """
 
 import math
@@ -26,7 +26,6 @@ from ordbm.kernels.stages import (
     level_terms,
     log_products,
     spread_residual,
-    store_levels,
 )
 from ordbm.kernels.structures import LEVELS
 
@@ -47,7 +46,7 @@ def log_ratio(on, off, level, own):
 
 @njit(**INNER)
 def fill_level_exp(weights, up, down):
-    """up = e^W and down = e^-W of one column, (n, d) each."""
+    """up = e^W and down = e^-W of one column, (G, d) each."""
     steepest = weights.dtype.type(_STEEPEST)
     one = weights.dtype.type(1)
     for s in range(weights.shape[0]):
@@ -56,14 +55,42 @@ def fill_level_exp(weights, up, down):
             down[s, k] = one / up[s, k]
 
 
+@njit(**INNER)
+def store_levels(rows, index, table):
+    """table[index[t], s] = rows[t, s] for the n levels; `rows` is padded."""
+    for t in range(index.size):
+        to = table[index[t]]
+        for s in range(to.size):
+            to[s] = rows[t, s]
+
+
+@njit(**INNER)
+def spread_groups(by_group, group, scores):
+    """scores[t, s] = by_group[t, group of s]."""
+    for t in range(scores.shape[0]):
+        for s in range(group.size):
+            scores[t, s] = by_group[t, group[s]]
+
+
+@njit(**INNER)
+def sum_groups(scores, group, by_group):
+    """by_group[t, g] = the sum of scores[t, s] over levels s of group g."""
+    for t in range(scores.shape[0]):
+        for g in range(by_group.shape[1]):
+            by_group[t, g] = 0
+        for s in range(group.size):
+            by_group[t, group[s]] += scores[t, s]
+
+
 @njit(**KERNEL)
 def level_conditionals(
     first_chunk, last_chunk, chunk_column, entries, side, row_shift, hidden, link_work, own_scores,
-    other_scores, level_bias, gradients, n_rows, tile, objective,
+    other_scores, level_bias, level_group, gradients, n_rows, tile, objective,
 ):  # fmt: skip
     """log P(s) = b[s] + beta[i, s] + J(s) + other(s) + sum_k log(ratio to level r) - log Z (A.1).
 
     Discrete ratings, exactly; each chunk's log pseudo-likelihood goes to objective[chunk].
+    `level_group` (n,) has each level's group, and nothing if every level is one.
     """
     n = level_bias.size
     bias = tile.level_bias
@@ -81,10 +108,13 @@ def level_conditionals(
             gradient = gradients.coupling[place]
             bias_gradient = gradients.bias[place]
             for s in range(n):
-                bias_gradient[s, 0] = 0
+                bias_gradient[s] = 0
+            for g in range(gradient.shape[0]):
                 for k in range(gradient.shape[1]):
-                    gradient[s, k] = 0
+                    gradient[g, k] = 0
             fill_level_exp(weights, tile.up, tile.down)
+            for t in range(TILE):
+                tile.column[t] = column
             end = entries.column_entry[place + 1]
             for begin in range(entries.column_entry[place], end, TILE):
                 # Each stage is a loop of its own: the processor overlaps ratings of a short loop.
@@ -92,26 +122,28 @@ def level_conditionals(
                 even = count + count % 2
                 row = entries.row[begin : begin + count]
                 level = entries.level[begin : begin + count]
+                group = entries.group[begin : begin + count]
                 position = entries.position[begin : begin + count]
                 slot = tile.slot[:count]
                 scores = tile.scores[:count]
+                by_group = tile.by_group[:count]
                 mean = tile.mean[:count]
                 level_terms(
-                    row, level, hidden.on, hidden.off, tile.down, tile.up, mean,
+                    row, group, hidden.on, hidden.off, tile.down, tile.up, mean,
                     tile.product[:count],
                 )  # fmt: skip
-                if not log_products(tile.product[:even], tile.scores[:even], tile.safe[:even]):
+                if not log_products(tile.product[:even], tile.by_group[:even], tile.safe[:even]):
                     for t in range(count):
-                        for s in range(n):
-                            if not (tile.safe[t, s // LEVELS] >> (s % LEVELS)) & 1:
-                                scores[t, s] = log_ratio(
-                                    hidden.on[row[t]], hidden.off[row[t]], weights[s],
-                                    weights[level[t]],
+                        for g in range(gradient.shape[0]):
+                            if not (tile.safe[t, g // LEVELS] >> (g % LEVELS)) & 1:
+                                by_group[t, g] = log_ratio(
+                                    hidden.on[row[t]], hidden.off[row[t]], weights[g],
+                                    weights[group[t]],
                                 )  # fmt: skip
+                if level_group.size:
+                    spread_groups(by_group, level_group, scores)
                 if side.rating_bias.size:
-                    for s in range(n):
-                        for t in range(count):
-                            scores[t, s] += side.rating_bias[column, s]
+                    add_levels(tile.column[:count], side.rating_bias, scores)
                 if link_work.score.size:
                     for t in range(count):
                         slot[t] = position[t] - row_shift[row[t]]
@@ -122,10 +154,12 @@ def level_conditionals(
                     add_levels(entries.in_transpose[begin : begin + count], other_scores, scores)
                 gap, total = level_residual(scores, bias, level)
                 total_log += gap - math.log(total)
-                for s in range(n):
-                    for t in range(count):
-                        bias_gradient[s, 0] += scores[t, s]
-                spread_residual(scores, mean, row, level, hidden.on, gradient, context)
+                for t in range(count):
+                    for s in range(n):
+                        bias_gradient[s] += scores[t, s]
+                if level_group.size:
+                    sum_groups(scores, level_group, by_group)
+                spread_residual(by_group, mean, row, group, hidden.on, gradient, context)
                 if link_work.score.size:
                     store_levels(scores, slot, link_work.residual)
         objective[chunk] = total_log
@@ -153,7 +187,7 @@ def gaussian_conditionals(
             weights = side.coupling[column, 0]
             gradient = gradients.coupling[place, 0]
             gradient[:] = 0
-            gradients.bias[place, 0, 0] = 0
+            gradients.bias[place, 0] = 0
             for q in range(entries.column_entry[place], entries.column_entry[place + 1]):
                 position = entries.position[q]
                 r = entries.row[q]
@@ -173,7 +207,7 @@ def gaussian_conditionals(
                     mean += other_scores[entries.in_transpose[q], 0]
                 error = rating - level_bias[0] - mean
                 total_log -= 0.5 * error * error + _HALF_LOG_2PI
-                gradients.bias[place, 0, 0] += error
+                gradients.bias[place, 0] += error
                 for k in range(d):
                     asked = error * weights[k] * p[k] * (one - p[k])
                     context[r, k] += asked

@@ -26,7 +26,7 @@ _IN_RANGE = 80.0  # a product of factors whose logarithms add up to less is a fl
 _SMALLEST = 1e-37
 
 
-class Rated(NamedTuple):
+class RatingsByPerson(NamedTuple):
     """Ratings on levels by person."""
 
     start: NDArray[np.int64]
@@ -41,8 +41,8 @@ class PeopleTables(NamedTuple):
     growth: Floats  # (P, M, n, D) e^V - 1 of the couplings they own
     reach: Floats  # (P, M) the most that couplings can move a score: sum_k max_s |V[s, k]|
     bias: Floats  # (P, M, n)
-    rated: Rated
-    held: Rated  # those of their ratings that the items' hidden units know,
+    rated: RatingsByPerson
+    held: RatingsByPerson  # those of their ratings that the items' hidden units know,
     held_growth: Floats  # (P, M, n, D) with these couplings
 
 

@@ -11,20 +11,11 @@ with `grown` = e^W of the pair's column, (P, d). Float64.
 import numpy as np
 from numba import njit
 
-from ordbm.kernels.options import INNER, KERNEL
+from ordbm.kernels.hidden import softplus
+from ordbm.kernels.numerics import sigmoid
+from ordbm.kernels.options import KERNEL
 
 _IN_RANGE = 600.0  # a product of factors whose logarithms add up to less is a float64
-
-
-@njit(**INNER)
-def sigmoid(z):
-    e = np.exp(-abs(z))
-    return (1.0 if z >= 0 else e) / (1.0 + e)
-
-
-@njit(**INNER)
-def softplus(z):
-    return max(z, 0.0) + np.log1p(np.exp(-abs(z)))
 
 
 @njit(**KERNEL)

@@ -4,9 +4,17 @@ from numba import njit
 
 from ordbm.kernels.numerics import fast_exp, fast_log, sigmoid
 from ordbm.kernels.options import INNER, KERNEL
-from ordbm.kernels.vector import add_level_rows
 
 _SURE = 60.0  # the largest |x_k| that makes a difference in float32
+
+
+@njit(**INNER)
+def add_level_rows(first, last, column, level, coupling, total):
+    """total_k += sum_p W[column_p, level_p, k] over positions first..last, in float64."""
+    for position in range(first, last):
+        weights = coupling[column[position], level[position]]
+        for k in range(total.size):
+            total[k] += weights[k]
 
 
 @njit(inline="always")

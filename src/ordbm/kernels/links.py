@@ -7,6 +7,7 @@ outside first..last, the row's own positions, so the table never needs clearing.
 from numba import njit
 
 from ordbm.kernels.options import KERNEL
+from ordbm.kernels.steps import add_scaled
 
 
 @njit(inline="always")
@@ -50,9 +51,9 @@ def add_link_scores(
         for b in range(pull.shape[0]):
             pull[b, level[position]] += weight[links.edge[place], b] * amount
     for b in range(pull.shape[0]):
-        for s in range(pull.shape[1]):
-            for other in range(pull.shape[1]):
-                out[s] += pair[b, s, other] * pull[b, other]
+        for other in range(pull.shape[1]):
+            if pull[b, other] != 0:  # on a long scale few levels have linked ratings
+                add_scaled(pull[b, other], pair[b, other], out)
 
 
 @njit(inline="always")
@@ -106,10 +107,9 @@ def sum_link_residuals(first, last, row, row_shift, rows, links, pair, link_work
         for slot in range(begin - shift, end - shift):
             for b in range(pair.shape[0]):
                 for level in range(pair.shape[2]):
-                    total = one * 0
-                    for s in range(pair.shape[1]):
-                        total += residual[slot, s] * pair[b, s, level]
-                    felt[slot, b, level] = total
+                    felt[slot, b, level] = 0
+                for s in range(pair.shape[1]):
+                    add_scaled(residual[slot, s], pair[b, s], felt[slot, b])
         for position in range(begin, end):
             column = rows.column[position]
             level = rows.level[position]

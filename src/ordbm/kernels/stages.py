@@ -3,8 +3,9 @@
 A stage takes a tile of a column's ratings at once, so that its loop is short and the processor
 overlaps them: `row`, `level`, `index` (tile,) say where in a table each rating's part is.
 
-Hidden units come in whole vectors, as in `vector`, and so do levels in working room; where levels
-are stored tightly, (.., n), the last vector is loaded and stored under a mask.
+Arrays are contiguous and of one float type. Hidden units come in whole vectors, learning pads them
+to a multiple of LANES, and so do levels in working room; where levels are stored tightly, (.., n),
+the last vector is loaded under a mask.
 """
 
 from llvmlite import ir
@@ -103,49 +104,23 @@ def log_products(typingctx, product, out, safe):
     return types.boolean(product, out, safe), codegen
 
 
-def _over_levels(v, index, table, rows, body):
-    """Emit body(address in table[index[t]], address in rows[t], mask) for all ratings and levels.
-
-    `rows` (tile, padded n) has whole vectors, `table` (.., n) does not.
-    """
-    n = table.shape[1]
-    with v.steps(n) as (s, _):
-        mask = v.below(s, n)
-        with v.each(index.shape[0]) as (t, _):
-            at = v.place(v.row(table, v.index(index, t)), s)
-            body(at, v.place(v.row(rows, t), s), mask)
-
-
 @intrinsic
 def add_levels(typingctx, index, table, rows):
-    """rows[t, s] += table[index[t], s] for the n levels; `rows` is padded."""
+    """rows[t, s] += table[index[t], s] for the n levels; `rows` is padded, `table` is not."""
 
     def codegen(context, builder, signature, args):
         v = Vectors(context, builder, signature.args[1].dtype, LEVELS)
-
-        def body(source, to, mask):
-            v.store(v.add(v.load(to), v.load_masked(source, mask)), to)
-
-        _over_levels(v, *v.arrays(signature, args, 0, 1, 2), body)
+        index, table, rows = v.arrays(signature, args, 0, 1, 2)
+        n = table.shape[1]
+        with v.steps(n) as (s, _):
+            mask = v.below(s, n)
+            with v.each(index.shape[0]) as (t, _):
+                source = v.place(v.row(table, v.index(index, t)), s)
+                to = v.place(v.row(rows, t), s)
+                v.store(v.add(v.load(to), v.load_masked(source, mask)), to)
         return context.get_dummy_value()
 
     return types.void(index, table, rows), codegen
-
-
-@intrinsic
-def store_levels(typingctx, rows, index, table):
-    """table[index[t], s] = rows[t, s] for the n levels; `rows` is padded."""
-
-    def codegen(context, builder, signature, args):
-        v = Vectors(context, builder, signature.args[0].dtype, LEVELS)
-
-        def body(to, source, mask):
-            v.store_masked(v.load(source), to, mask)
-
-        _over_levels(v, *v.arrays(signature, args, 1, 2, 0), body)
-        return context.get_dummy_value()
-
-    return types.void(rows, index, table), codegen
 
 
 @intrinsic

@@ -7,7 +7,6 @@ the number of threads.
 from numba import njit
 
 from ordbm.kernels.options import INNER, KERNEL
-from ordbm.kernels.vector import move_coupling
 
 
 @njit(**INNER)
@@ -29,10 +28,22 @@ def move_bias(w, v, gradient, mean, smoothing, pull, momentum, rate):
     """v = momentum v + K g - pull (w - mean);  w += rate v, for the (n,) bias of one column."""
     for s in range(w.size):
         v[s] = momentum * v[s] - pull * (w[s] - mean[s])
-        for other in range(w.size):
-            v[s] += smoothing[s, other] * gradient[other, 0]
+    for other in range(w.size):  # K is symmetric: level by level whole rows of it are added
+        add_scaled(gradient[other], smoothing[other], v)
     for s in range(w.size):
         w[s] += rate * v[s]
+
+
+@njit(**INNER)
+def move_coupling(w, v, gradient, mean, smoothing, pull, momentum, rate):
+    """v = momentum v + K g - pull (w - mean);  w += rate v, for one column's coupling (n, d)."""
+    n, d = w.shape
+    for s in range(n):
+        for k in range(d):
+            v[s, k] = momentum * v[s, k] - pull * (w[s, k] - mean[s, k])
+        for other in range(n):
+            add_scaled(smoothing[s, other], gradient[other], v[s])
+        add_scaled(rate, v[s], w[s])
 
 
 @njit(**KERNEL)
@@ -54,8 +65,8 @@ def fill_contrast(first, last, entries, value, row_shift, on, sample_on, sample,
             sampled = sample.value[slot] if value.size else one
             level = entries.level[q]
             sampled_level = sample.level[slot]
-            bias[level, 0] += given
-            bias[sampled_level, 0] -= sampled
+            bias[level] += given
+            bias[sampled_level] -= sampled
             add_scaled(given, on[r], coupling[level])
             add_scaled(-sampled, sample_on[r], coupling[sampled_level])
 
@@ -67,7 +78,7 @@ def step_columns(
     """v = momentum v + K g - pull (w - mean);  w += rate v, of the block's columns first..last.
 
     `context` (rows, d) is what the other ratings of a row ask of its hidden units: each entry adds
-    it, times its value, to the gradient at its level. It is empty if that has been done.
+    it, times its value, to the gradient of its level's group. It is empty if that has been done.
 
     `counts` (C,) is how many ratings each column has; the prior pulls by the share that is here.
     """
@@ -78,7 +89,7 @@ def step_columns(
         if context.size:
             for q in range(begin, end):
                 given = value[entries.position[q]] if value.size else one
-                target = gradients.coupling[place, entries.level[q]]
+                target = gradients.coupling[place, entries.group[q]]
                 add_scaled(given, context[entries.row[q]], target)
         column = entries.column[place]
         count = counts[column]
@@ -106,7 +117,7 @@ def step_shared(
     """Step of the parameters that all columns share: hidden biases and the level potential.
 
     The gradient of hidden biases is the sum over rows of plus - minus, (rows, d); `minus` may be
-    empty. `gradient` (d,) and `level_gradient` (n, 1) are room.
+    empty. `gradient` (d,) and `level_gradient` (n,) are room.
     """
     one = level_bias.dtype.type(1)
     gradient[:] = 0
@@ -123,10 +134,9 @@ def step_shared(
         side.hidden_bias[k] += rate * velocity.hidden_bias[k]
     if level_velocity.size:
         for s in range(level_bias.size):
-            level_gradient[s, 0] = 0
+            level_gradient[s] = 0
         for place in range(n_columns):
-            for s in range(level_bias.size):
-                level_gradient[s, 0] += bias_gradient[place, s, 0]
+            add_scaled(one, bias_gradient[place], level_gradient)
         none = level_bias.dtype.type(0)
         rate = step_size(step, none, step.bias_curvature, count, n_rows)
         move_bias(

@@ -5,7 +5,7 @@ uses and the weight is one; for a Gaussian machine there is a single level and t
 standardised rating. With that, nearly every kernel serves both.
 
 n levels, C columns, d hidden units, E links, B pair features. While learning, d is padded to whole
-vectors (see `vector`).
+vectors (see `stages`), and couplings are those of G groups of levels: all of a group have the same.
 """
 
 from typing import NamedTuple
@@ -26,11 +26,11 @@ def padded(size: int, lanes: int = LANES) -> int:
 class Tables(NamedTuple):
     """What the features say about levels."""
 
-    smoothing: Floats  # (n, n) F F': how a step on one level moves the others
-    bias_smoothing: Floats  # (n, n) the same for biases
+    smoothing: Floats  # (G, G) F F': how a step on one group of levels moves the others
+    bias_smoothing: Floats  # (n, n) the same for levels' biases
     pair: Floats  # (B, n, n) f_b of two levels
     bias_mean: Floats  # (C, n) where the prior has the columns' biases; (0, n) outside learning
-    coupling_mean: Floats  # (C, n, d) the same of couplings; (1, n, d) for all, (0, n, 1) outside
+    coupling_mean: Floats  # (C, G, d) the same of couplings; (1, G, d) for all, (0, n, 1) outside
 
 
 class Entries(NamedTuple):
@@ -38,6 +38,7 @@ class Entries(NamedTuple):
 
     row: NDArray[np.int32]  # the place of its row in the block
     level: NDArray[np.uint8]
+    group: NDArray[np.uint8]  # of levels, to which its level belongs
     position: NDArray[np.signedinteger]  # int32, or int64 from 2**31 ratings on
     in_transpose: NDArray[np.signedinteger]  # its position on the other side
     column: NDArray[np.int32]  # (columns,) the columns that the block touches
@@ -71,8 +72,8 @@ class Gradients(NamedTuple):
 
     context: Floats  # (rows, d) PL: what hidden units ask of a row's ratings; CD: P(h | sample)
     chunk_context: Floats  # (chunks, rows, d) PL
-    coupling: Floats  # (columns, n, d)
-    bias: Floats  # (columns, n, 1)
+    coupling: Floats  # (columns, G, d)
+    bias: Floats  # (columns, n)
     link: Floats  # (LINK_CHUNKS, E, B)
 
 
@@ -103,14 +104,16 @@ class Workspace(NamedTuple):
 class Tile(NamedTuple):
     """One thread's work on a few of a column's ratings, on a discrete scale."""
 
-    up: Floats  # (n, d) e^W of a column
-    down: Floats  # (n, d) e^-W
-    mean: Floats  # (tile, n, d) P(h = 1 | level, others)
-    product: Floats  # (tile, padded n, LEVELS) ratios of levels to the observed one
+    up: Floats  # (G, d) e^W of a column
+    down: Floats  # (G, d) e^-W
+    mean: Floats  # (tile, G, d) P(h = 1 | level, others)
+    product: Floats  # (tile, padded G, LEVELS) ratios of groups to the observed level's
+    by_group: Floats  # (tile, padded G) scores or residuals; `scores` itself if G = n
     scores: Floats  # (tile, padded n)
     level_bias: Floats  # (padded n,)
+    column: NDArray[np.int64]  # (tile,) the same for all
     slot: NDArray[np.int64]  # (tile,)
-    safe: NDArray[np.uint8]  # (tile, padded n / LEVELS) which products are in range, by bits
+    safe: NDArray[np.uint8]  # (tile, padded G / LEVELS) which products are in range, by bits
 
 
 class RowWork(NamedTuple):
@@ -119,7 +122,7 @@ class RowWork(NamedTuple):
     total: Floats  # (d,) float64
     sum: Floats  # (d,)
     potential: Floats  # (n,)
-    level_gradient: Floats  # (n, 1)
+    level_gradient: Floats  # (n,)
     pull: Floats  # (B, n)
     where: NDArray[np.int64]  # (C,) position of a row's rating of a column; links only
     found: NDArray[np.int64]  # (most links of a column + 1,) places of linked ratings

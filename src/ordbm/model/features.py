@@ -4,6 +4,10 @@ A feature vector f_a(s) is a row of the table `single`, so a parameter per featu
 parameter per level, `W[s] = sum_a gamma_a F[s, a]`, whose steps are smoothed by `F F'`. Categorical
 and ordinal machines are then one machine with two tables; a Gaussian machine has a single level
 whose weight is the standardised rating.
+
+On a long scale neighbouring levels share their couplings, `W[s] = W[group of s]`: couplings are
+smooth along a scale, and groups of it tell hidden units as much at a fraction of the cost. Biases
+and links know every level.
 """
 
 from __future__ import annotations
@@ -20,11 +24,17 @@ from ordbm.model.settings import FeatureKind
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """The features of one rating, `single` (n, A), and of a pair of ratings, `pair` (B, n, n)."""
+    """The features of one rating, `single` (n, A), and of a pair of ratings, `pair` (B, n, n).
+
+    `group` (n,) is the group of each level, 0 to G - 1 and never falling, and `of_group` (G, A')
+    are the features that couplings have.
+    """
 
     kind: FeatureKind
     single: NDArray[np.float64]
     pair: NDArray[np.float64]
+    group: NDArray[np.uint8]
+    of_group: NDArray[np.float64]
 
     @property
     def n_levels(self) -> int:
@@ -48,24 +58,44 @@ class Features:
         return len(self.pair)
 
     @property
+    def n_groups(self) -> int:
+        """Levels that couplings tell apart."""
+        return len(self.of_group)
+
+    @property
+    def coupling(self) -> NDArray[np.float64]:
+        """The features that couplings have at each level, (n, A')."""
+        table: NDArray[np.float64] = self.of_group[self.group]
+        return table
+
+    @property
     def smoothing(self) -> NDArray[np.float64]:
         """F F', (n, n): a step on feature parameters, seen in level space."""
         table: NDArray[np.float64] = self.single @ self.single.T
         return table
 
 
-def features(kind: FeatureKind, n_levels: int) -> Features:
-    """The paper's features for a scale of `n_levels` levels."""
+def features(kind: FeatureKind, n_levels: int, n_groups: int | None = None) -> Features:
+    """The paper's features for a scale of `n_levels` levels.
+
+    With `n_groups`, ordinal couplings are those of a scale of so many levels, each of which stands
+    for a run of neighbours; otherwise every level has its own.
+    """
     if kind not in get_args(FeatureKind):
         raise SettingsError(
             f"features={kind!r} is not known: use one of {', '.join(get_args(FeatureKind))}"
         )
     if kind == "gaussian":
-        return Features(kind, np.ones((1, 1)), np.ones((1, 1, 1)))
+        one = np.ones((1, 1))
+        return Features(kind, one, one[None], np.zeros(1, np.uint8), one)
     level = np.arange(n_levels, dtype=np.float64)
     if kind == "categorical":
-        return Features(kind, np.eye(n_levels), np.eye(n_levels)[None])
-    return Features(kind, ordinal_table(n_levels), np.abs(level[:, None] - level)[None])
+        table = np.eye(n_levels)
+        return Features(kind, table, table[None], level.astype(np.uint8), table)
+    n_groups = n_levels if n_groups is None else min(n_groups, n_levels)
+    group = (level * n_groups // n_levels).astype(np.uint8)
+    distance = np.abs(level[:, None] - level)[None]
+    return Features(kind, ordinal_table(n_levels), distance, group, ordinal_table(n_groups))
 
 
 def ordinal_table(n_levels: int) -> NDArray[np.float64]:

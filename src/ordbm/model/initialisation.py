@@ -90,17 +90,20 @@ def _links(told: Settings, ratings: Ratings, side: int, n_links: int) -> Links:
 def check_size(told: Settings, table: Features, n_users: int, n_items: int) -> None:
     """An error that says how large they would be, unless such machines can be held in memory.
 
-    Couplings and their velocities are most of what there is of a machine with hidden units. Of
-    those of a column, some more are held while one is drawn, or learnt from.
+    Couplings and their velocities are most of what there is of a machine with hidden units; where
+    levels share couplings, these are also held once for each group. Of those of a column, some more
+    are held while one is drawn, or learnt from.
     """
+    levels, groups = table.n_levels, table.n_groups
     columns = [
-        (n_columns, table.n_levels * n_hidden * np.dtype(told.dtype).itemsize)
+        (n_columns, levels * n_hidden * np.dtype(told.dtype).itemsize)
         for side, n_columns, n_hidden in zip(
             ("user", "item"), (n_items, n_users), told.hidden_sizes, strict=True
         )
         if told.sides in (side, "joint")
     ]
-    kept = 2 * sum(n_columns * n_bytes for n_columns, n_bytes in columns)
+    times = 2 if groups == levels else 1 + 2 * groups / levels
+    kept = times * sum(n_columns * n_bytes for n_columns, n_bytes in columns)
     at_work = COLUMNS_AT_WORK * sum(n_bytes for _, n_bytes in columns)
     members = told.members or 1
     check_memory(

@@ -30,7 +30,7 @@ from ordbm.runtime.checks import check_choice, said
 
 OtherSide = Literal["exact", "mean_field_with_own", "sample"]
 
-FEW_LEVELS, MANY_LEVELS = 5, 100  # beyond the second, distances are measured as on the first
+FEW_LEVELS, MANY_LEVELS = 5, 20  # beyond the second, distances are measured as on the first
 
 
 @with_reasons
@@ -263,22 +263,28 @@ class Learner:
         """An error unless what it was told makes sense."""
         check_choice("other_side", self.other_side, get_args(OtherSide))
 
-    def for_scale(self, n_levels: int, *, ordinal: bool = True) -> Learner:
+    def for_scale(
+        self, n_levels: int, n_groups: int | None = None, *, ordinal: bool = True
+    ) -> Learner:
         """The same with tighter priors and shorter steps where a scale has few levels.
 
         Where it has many, what multiplies a distance of `ordinal` levels is measured in steps of a
         scale of five: weights of links by the distance, w, so that their precision and curvature
-        grow by w squared; and initial couplings by sums over w times as many levels of products
-        with distances w times as long, whose deviation grows by w to the 3/2.
+        grow by w squared; and initial couplings, of `n_groups` groups of levels, by sums over w
+        times as many of them of products with distances w times as long, whose deviation grows by
+        w to the 3/2.
         """
         if ordinal and n_levels > MANY_LEVELS:
-            width = (n_levels - 1) / (FEW_LEVELS - 1)
+            width, group_width = (
+                max(1.0, (count - 1) / (FEW_LEVELS - 1))
+                for count in (n_levels, n_groups or n_levels)
+            )
             optimiser, priors, start = self.optimiser, self.priors, self.initialisation
             return replace(
                 self,
                 optimiser=replace(optimiser, link_curvature=optimiser.link_curvature * width**2),
                 priors=replace(priors, link_precision=priors.link_precision * width**2),
-                initialisation=replace(start, spread=start.spread / width**1.5),
+                initialisation=replace(start, spread=start.spread / group_width**1.5),
             )
         tighter = self.priors.times_tighter(n_levels)
         if tighter == 1:

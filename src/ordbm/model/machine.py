@@ -108,12 +108,13 @@ def new_side(
 
     gamma are couplings in feature space, alpha hidden biases.
     """
-    n, n_features = features.single.shape
+    table = features.coupling
+    n, n_features = table.shape
     coupling = np.zeros((links.n_columns, n, padded(n_hidden)), dtype)
     for column in range(0, links.n_columns, 4096):  # in parts, to keep float64 draws small
         part = coupling[column : column + 4096, :, :n_hidden]
         gamma = rng.normal(0.0, spread, (len(part), n_features, n_hidden))
-        part[:] = np.einsum("sa,cak->csk", features.single, gamma)
+        part[:] = np.einsum("sa,cak->csk", table, gamma)
     hidden_bias = np.zeros(padded(n_hidden), dtype)
     if hidden_spread:
         hidden_bias[:n_hidden] = rng.normal(0.0, hidden_spread, n_hidden)

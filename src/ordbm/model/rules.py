@@ -36,6 +36,18 @@ class SizeRules(Checked):
     most_couplings: int = setting(
         300_000_000, "Couplings of all members, beyond which there are fewer.", why="memory"
     )
+    own_levels: int = setting(
+        20, "Levels of a scale up to which every level has couplings of its own.", least=1,
+        why="time: an epoch takes it in proportion to them",
+    )  # fmt: skip
+    level_groups: int = setting(
+        12, "Groups of neighbouring levels that share couplings, where there are more levels.",
+        least=1, why="couplings are smooth along a scale: 8, 12 and 20 groups predict as 100 do",
+    )  # fmt: skip
+
+    def groups(self, n_levels: int) -> int:
+        """How many levels of a scale couplings tell apart."""
+        return n_levels if n_levels <= self.own_levels else min(n_levels, self.level_groups)
 
 
 @with_reasons

@@ -22,13 +22,14 @@ from numpy.typing import NDArray
 
 from ordbm.errors import ModelFileError
 from ordbm.persistence.migrations import migrated
-from ordbm.runtime.atomic_files import atomic_file
+from ordbm.runtime.atomic_files import NotOursError, atomic_file
 
 Header = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
 FORMAT = {"model": 2, "checkpoint": 1}  # the newest format of each kind
 METADATA = "ordbm"
+_BEGIN = f'{{"__metadata__":{{"{METADATA}":'.encode()  # after eight bytes of length
 LONGEST_HEADER = 100_000_000  # bytes; safetensors' own limit
 
 DTYPES = {
@@ -52,10 +53,13 @@ def write_container(
     kind: str,
     header: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]],
+    *,
+    overwrite: bool = False,
 ) -> None:
     """Write one file, at once: at every moment `path` is the old file or the whole new one.
 
-    The same header and arrays give the same bytes.
+    Only a file of this form is replaced, unless with `overwrite`. The same header and arrays give
+    the same bytes.
     """
     plain = {name: _plain(name, array) for name, array in arrays.items()}
     try:
@@ -63,9 +67,14 @@ def write_container(
     except (TypeError, ValueError, RecursionError) as error:
         raise ModelFileError(f"the header of a {kind} file cannot be stored: {error}") from None
     try:
-        with atomic_file(path) as file:
+        with atomic_file(path, None if overwrite else is_container) as file:
             for part in _parts(text, plain):
                 file.write(part)
+    except NotOursError as error:
+        raise ModelFileError(
+            f"cannot write {_shown(path)}: {error.strerror}, not a {kind}; choose another name, or "
+            "say overwrite=True"
+        ) from None
     except ValueError as error:
         raise ModelFileError(f"cannot write {_shown(path)}: {error}") from None
     except OSError as error:
@@ -73,6 +82,12 @@ def write_container(
             f"cannot write {_shown(path)}: {error.strerror or error}; choose a file name in a "
             "folder that exists and has room"
         ) from error
+
+
+def is_container(file: BinaryIO) -> bool:
+    """Whether an open file begins as those do that are written here."""
+    begin = file.read(8 + len(_BEGIN))
+    return begin[8:] == _BEGIN
 
 
 def read_container(path: str | os.PathLike[str], kind: str) -> tuple[Header, Arrays]:

@@ -76,7 +76,7 @@ class Stored(NamedTuple):
     file_bytes: int | None = None  # of the file that it comes from
 
 
-def save_model(path: str | os.PathLike[str], model: Stored) -> None:
+def save_model(path: str | os.PathLike[str], model: Stored, *, overwrite: bool = False) -> None:
     """Write the model file; the same model gives the same bytes."""
     fitted = model.fitted
     rows = fitted.given.by_user
@@ -101,6 +101,7 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
         "interrupted": model.interrupted,
         "history": [asdict(record) for record in model.history],
         "features": fitted.machines[0].features.kind,
+        "level_groups": fitted.machines[0].features.n_groups,
         "members": len(fitted.machines),
         "hidden": [int(side.n_hidden) if side else 0 for side in fitted.machines[0].sides],
         "scale": packed_scale(fitted.scale),
@@ -113,7 +114,7 @@ def save_model(path: str | os.PathLike[str], model: Stored) -> None:
         _stored(json.loads(json.dumps(header)), dict(arrays))
     except FAULTS as error:  # better now than when the model is gone
         raise ModelFileError(f"this model cannot be stored: {error}") from None
-    write_container(path, "model", header, arrays)
+    write_container(path, "model", header, arrays, overwrite=overwrite)
 
 
 def load_model(path: str | os.PathLike[str], memory: float = ANSWER_MEMORY) -> Stored:
@@ -178,7 +179,8 @@ def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
     threads = min(thread_count(settings.threads), thread_count(None))
     tables = PackedTables(header["packed"], arrays, memory, threads)
     tables.restore_indices(_index_sizes(arrays))
-    table = features(header["features"], len(scale) if isinstance(scale, RatingScale) else 1)
+    n_levels = len(scale) if isinstance(scale, RatingScale) else 1
+    table = features(header["features"], n_levels, _level_groups(header, n_levels))
     if scale.is_continuous and not table.is_gaussian:
         raise ValueError("continuous ratings without Gaussian features")
     standardiser = unpacked_standardiser(header["standardiser"], scale, needed=table.is_gaussian)
@@ -228,6 +230,14 @@ def _id_arrays(name: str, ids: IdMap) -> Arrays:
         raise ModelFileError(
             f"a {name} id cannot be stored: {error}; use {STORABLE} as ids"
         ) from None
+
+
+def _level_groups(header: Header, n_levels: int) -> int:
+    """Of couplings; a file that does not say has them level by level."""
+    groups = header.get("level_groups", n_levels)
+    if type(groups) is not int or not 1 <= groups <= n_levels:
+        raise ValueError("the groups of levels are not as many as levels, or fewer")
+    return groups
 
 
 def _origin(version: Any, time: Any) -> Origin:

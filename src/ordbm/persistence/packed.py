@@ -15,7 +15,7 @@ CODEC = "zstd"
 MOST_PLANES = 4
 
 
-def packed(whole: NDArray[np.int32]) -> tuple[list[int], NDArray[np.uint8]]:
+def packed_planes(whole: NDArray[np.int32]) -> tuple[list[int], NDArray[np.uint8]]:
     """The lengths of the planes, as many as the numbers need, and their bytes."""
     flat = whole.reshape(-1)
     largest = max(int(flat.max(initial=0)), -int(flat.min(initial=0)) - 1)
@@ -27,7 +27,9 @@ def packed(whole: NDArray[np.int32]) -> tuple[list[int], NDArray[np.uint8]]:
     return [len(part) for part in parts], np.frombuffer(b"".join(parts), np.uint8)
 
 
-def unpacked(lengths: Any, data: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.int32]:
+def unpacked_planes(
+    lengths: Any, data: NDArray[np.uint8], shape: tuple[int, ...]
+) -> NDArray[np.int32]:
     """The numbers, in this shape; a ValueError if the bytes are not of so many."""
     size = math.prod(shape)
     sound = isinstance(lengths, list) and all(type(one) is int and one >= 0 for one in lengths)

@@ -27,7 +27,7 @@ from ordbm.model.rounding import (
     whole_numbers,
 )
 from ordbm.persistence.container import Arrays, Header, taken
-from ordbm.persistence.packed import packed, unpacked
+from ordbm.persistence.packed import packed_planes, unpacked_planes
 from ordbm.runtime.arrays import Array, Numbers
 from ordbm.runtime.threads import run_on_threads
 
@@ -57,7 +57,7 @@ def packed_tables(arrays: Arrays, fitted: FittedModel) -> tuple[Header, Arrays]:
         if whole is None:
             found[name] = array
         else:
-            lengths[name], found[f"{name}.packed"] = packed(whole)
+            lengths[name], found[f"{name}.packed"] = packed_planes(whole)
     return lengths, found
 
 
@@ -116,7 +116,9 @@ class PackedTables:
                 data = taken(self._arrays, f"{name}.packed", np.uint8, None)
                 self._claim(8 * size)
                 kind = np.uint8 if name.endswith("level") else np.int32
-                found = np.cumsum(unpacked(self._lengths[name], data, (size,)), dtype=np.int64)
+                found = np.cumsum(
+                    unpacked_planes(self._lengths[name], data, (size,)), dtype=np.int64
+                )
                 if size and (found.min() < 0 or found.max() > np.iinfo(kind).max):
                     raise ValueError(f"{name} is out of range")
                 self._arrays[name] = found.astype(kind)
@@ -142,7 +144,7 @@ def _restore(
     lengths: Any, data: NDArray[np.uint8], table: Array, n_hidden: int, axes: Numbers | float
 ) -> None:
     if isinstance(axes, float):
-        table[...] = from_quanta(unpacked(lengths, data, table.shape), axes)
+        table[...] = from_quanta(unpacked_planes(lengths, data, table.shape), axes)
     else:
-        whole = unpacked(lengths, data, (len(axes), len(table), n_hidden))
+        whole = unpacked_planes(lengths, data, (len(axes), len(table), n_hidden))
         restore_table(whole, axes, 1, table)

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ordbm.data.csr import CSRPair
-from ordbm.model.features import Features
 from ordbm.model.learners import Priors
 from ordbm.model.machine import Machine
 from ordbm.priors.co_occurrence import CoOccurrence, co_occurrence_embedding
@@ -30,7 +29,7 @@ def priors_of(
     """The priors of such machines that learn from these ratings."""
     user_bias = bias_prior(
         ratings,
-        smoothing_of(machine.features, priors),
+        smoothing_of(machine.features.single, priors),
         priors,
         owned=machine.item_side is not None,
     )
@@ -43,17 +42,17 @@ def priors_of(
     )
 
 
-def smoothing_of(features: Features, priors: Priors) -> Array:
-    """F F', by which steps on features are seen by levels, in the unit of the priors."""
-    smoothing = features.smoothing
+def smoothing_of(table: Array, priors: Priors) -> Array:
+    """F F', by which steps on features F (n, A) are seen by levels, in the unit of the priors."""
+    smoothing: Array = table @ table.T
     if priors.unit_smoothing:
         smoothing = smoothing / np.trace(smoothing) * len(smoothing)
     return smoothing
 
 
-def feature_unit(features: Features, priors: Priors) -> float:
+def feature_unit(table: Array, priors: Priors) -> float:
     """What the table F is multiplied by in that unit."""
-    smoothing = features.smoothing
+    smoothing = table @ table.T
     return float(np.sqrt(len(smoothing) / np.trace(smoothing))) if priors.unit_smoothing else 1.0
 
 

@@ -20,7 +20,7 @@ from ordbm.errors import SettingsError
 from ordbm.inference.catalogue import By, Catalogue
 from ordbm.inference.distributions import RatingDistribution
 from ordbm.inference.fitted import FittedModel
-from ordbm.inference.people import People, Users
+from ordbm.inference.people import FoldIns, People, Users
 from ordbm.inference.top_n import top_columns, unseen_scores
 from ordbm.model.presence import ConditionedPresence
 from ordbm.recommend.criteria import Facts, Score, score_of
@@ -186,8 +186,9 @@ def _by_mean_field(state: FittedModel, people: People, block: Codes, by: By) -> 
     if isinstance(people, Users) and (block >= 0).all():
         return np.mean([one.scores(block, by, values) for one in state.catalogues], axis=0)
     rows = []
-    for person in block:
-        conditioned, code = people.conditioned(int(person))
+    nobody = FoldIns(state, np.array([-1]), [{}])
+    for person in block.tolist():
+        conditioned, code = people.conditioned(person) if person >= 0 else nobody.conditioned(0)
         one = np.array([code], np.int32)
         rows.append(
             np.mean([Catalogue(each).scores(one, by, values) for each in conditioned], axis=0)

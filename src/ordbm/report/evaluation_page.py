@@ -60,12 +60,13 @@ def write_report(
     date: dt.date | None = None,
     command: str | None = None,
     data: str | Mapping[str, object] | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """Write a page about one or several evaluations or cross-validations; its path.
 
     Without `title` it is called after the models, without `date` it has today's. `command` is how
     they were made; `data` says on what, in words or as names and values. The page appears whole or
-    not at all.
+    not at all; of files that are there, it replaces such pages only, or any with `overwrite`.
     """
     found = [evaluations] if isinstance(evaluations, Evaluated) else list(evaluations)
     if not found:
@@ -81,7 +82,8 @@ def write_report(
         *_by_activity(found),
     ]
     target = Path(path)
-    write_page(target, html_page(title or evaluation_title(found), parts))
+    page = html_page(title or evaluation_title(found), parts)
+    write_page(target, page, overwrite=overwrite)
     return target
 
 

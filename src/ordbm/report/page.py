@@ -10,14 +10,16 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from ordbm import __version__
 from ordbm.errors import ModelFileError
-from ordbm.runtime.atomic_files import atomic_file
+from ordbm.runtime.atomic_files import NotOursError, atomic_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_GENERATOR = b'<meta name="generator" content="ordbm">'  # of every page.html
 
 
 class SectionHeading(NamedTuple):
@@ -174,11 +176,21 @@ def picture_files(parts: Sequence[PagePart]) -> dict[str, str]:
     return {f"{one.name}.svg": one.svg() for one in drawn if isinstance(one, Picture)}
 
 
-def write_page(path: Path, text: str) -> None:
-    """Write a file such that it appears whole or not at all."""
+def is_page(file: BinaryIO) -> bool:
+    """Whether an open file begins as pages do that are written here."""
+    return _GENERATOR in file.read(1000)
+
+
+def write_page(path: Path, text: str, *, overwrite: bool = False) -> None:
+    """Write a file such that it appears whole or not at all; over pages only, unless told so."""
     try:
-        with atomic_file(path) as file:
+        with atomic_file(path, None if overwrite else is_page) as file:
             file.write(text.encode())
+    except NotOursError as error:
+        raise ModelFileError(
+            f"cannot write {path}: {error.strerror}, not a page of ordbm; choose another name, or "
+            "say overwrite=True"
+        ) from None
     except OSError as error:
         raise ModelFileError(
             f"cannot write {path}: {error.strerror or error}; choose a file name in a folder "

@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -16,22 +16,56 @@ from ordbm.runtime.file_locks import is_at, lock
 
 _PRIVATE = 0o600
 
+Ours = Callable[[BinaryIO], bool]  # whether an open file is one that may be replaced
+
+
+class NotOursError(OSError):
+    """A file would be replaced that is not known to have been written here."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EEXIST, "it is there already, and may be somebody's own file")
+
+
+def begins_with(*beginnings: bytes) -> Ours:
+    """Files that begin with one of these, as those do that are written here."""
+    return lambda file: file.read(max(map(len, beginnings))).startswith(beginnings)
+
+
+def none_is_ours(file: BinaryIO) -> bool:  # noqa: ARG001
+    """No file with content, where what is in it does not tell who wrote it."""
+    return False
+
+
+def check_replaceable(path: str | os.PathLike[str], ours: Ours) -> None:
+    """An error if there is a file with content that is not `ours`."""
+    target = Path(os.path.realpath(path))
+    with suppress(FileNotFoundError):
+        if _ordinary(target) and target.stat().st_size:
+            with target.open("rb") as file:
+                if not ours(file):
+                    raise NotOursError
+
 
 @contextmanager
-def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def atomic_file(path: str | os.PathLike[str], ours: Ours | None = None) -> Iterator[BinaryIO]:
     """A file to write to that takes the place of `path` at once, when it is whole and on disk.
 
-    On any error `path` stays as it was. Only an ordinary file is replaced, never a folder or a
+    Of files that are there, only `ours` are replaced, and empty ones; without `ours`, all. On any
+    error `path` stays as it was. Only an ordinary file is replaced, never a folder or a
     device; a link stays a link. Who may read and write the old file may do so with the new one, and
     nobody else while it is being written. What killed writers of the same file left is removed.
     """
     target = Path(os.path.realpath(path))
     old = _ordinary(target)
+    if ours is not None:
+        check_replaceable(target, ours)
     remove_left_overs(target)
     file, temporary = _temporary(target, 0o666 if old is None else _PRIVATE)
     try:
         yield file
         file.flush()
+        if ours is not None:
+            check_replaceable(target, ours)
         old = _ordinary(target)  # as it is now: it may have been a long time
         if old is not None:
             _take_permissions(file.fileno(), old)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,12 @@ class Trainer:
         self.is_new = is_new
         self.learner = learner
         self.n_ratings = len(ratings.by_user.column)
-        smoothing = smoothing_of(machine.features, learner.priors)
+        smoothing = smoothing_of(machine.features.single, learner.priors)
+        by_group = smoothing_of(machine.features.of_group, learner.priors)
+        group = machine.features.group
+        if not isinstance(learner, PseudoLikelihood):  # levels are drawn, each by its couplings
+            by_group = by_group[np.ix_(group, group)]
+            group = np.arange(len(group), dtype=group.dtype)
         priors = priors or priors_of(machine, ratings, learner.priors, threads)
         # Items own the user side's biases, users the item side's.
         bias_priors = (BiasPrior(smoothing, learner.priors.bias_precision), priors.user_bias)
@@ -52,11 +58,11 @@ class Trainer:
         ]
         tables = [
             Tables(
-                smoothing.astype(machine.dtype),
+                by_group.astype(machine.dtype),
                 prior.smoothing.astype(machine.dtype),
                 machine.features.pair.astype(machine.dtype),
                 potential.astype(machine.dtype),
-                _nowhere(side, machine),
+                _nowhere(side, len(by_group), machine.dtype),
             )
             for side, prior, (potential, _) in zip(
                 machine.sides, bias_priors, by_count, strict=True
@@ -81,6 +87,7 @@ class Trainer:
                 ratings[1 - number],
                 learner,
                 tables[number],
+                group,
                 2 * seed + number,
                 threads,
                 curvature=machine.features.curvature(side.n_hidden),
@@ -142,10 +149,10 @@ class Trainer:
         return isinstance(self.learner, PseudoLikelihood) and self.learner.other_side == "exact"
 
 
-def _nowhere(side: Side | None, machine: Machine) -> Array:
-    """Zero for the couplings of any column, (1, n, d)."""
+def _nowhere(side: Side | None, n_groups: int, dtype: Any) -> Array:
+    """Zero for the couplings of any column, (1, G, d)."""
     d = 0 if side is None else side.parameters.coupling.shape[2]
-    return np.zeros((1, len(machine.level_bias), d), machine.dtype)
+    return np.zeros((1, n_groups, d), dtype)
 
 
 def _tell_part(tell: Callable[[float], object], part: int, parts: int, share: float) -> None:

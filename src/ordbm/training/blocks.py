@@ -36,10 +36,14 @@ def cut_blocks(
     rows: CSR,
     transposed: CSR,
     seed: int,
+    group: Array,
     block_rows: int | None = None,
     block_ratings: int | None = None,
 ) -> list[Block]:
-    """Rows that have ratings, shuffled once and cut into blocks of so many rows or ratings."""
+    """Rows that have ratings, shuffled once and cut into blocks of so many rows or ratings.
+
+    `group` (n,) has each level's group.
+    """
     size = np.diff(rows.start)
     order = np.random.default_rng(seed).permutation(len(size)).astype(np.int32)
     order = order[size[order] > 0]
@@ -72,9 +76,11 @@ def cut_blocks(
         of_columns = slice(first_column[block], first_column[block + 1])
         row_slot = slot[first_row[block] : first_row[block + 1] + 1] - first_entry[block]
         begins = np.append(column_entry[of_columns], row_slot[-1]).astype(np.int32)
+        level = rows.level[position[of_entries]]
         entries = Entries(
             entry_row[of_entries],
-            rows.level[position[of_entries]],
+            level,
+            group[level],
             position[of_entries],
             rows.in_transpose[position[of_entries]],
             column[of_columns],
@@ -135,6 +141,7 @@ def aligned(shape: Any, dtype: Any, value: float = 0.0) -> np.ndarray:
 def workspace_for(
     blocks: list[Block],
     n_levels: int,
+    n_groups: int,
     n_hidden: int,
     links: Links,
     n_pair: int,
@@ -160,8 +167,8 @@ def workspace_for(
         Gradients(
             context=aligned((rows, d), dtype),
             chunk_context=aligned((0 if contrastive else chunks, rows, d), dtype),
-            coupling=aligned((columns, n_levels, d), dtype),
-            bias=aligned((columns, n_levels, 1), dtype),
+            coupling=aligned((columns, n_groups, d), dtype),
+            bias=aligned((columns, n_levels), dtype),
             link=aligned((LINK_CHUNKS, links.n_edges, n_pair), dtype),
         ),
         LinkWork(
@@ -173,19 +180,22 @@ def workspace_for(
     )
 
 
-def tile_for(n_levels: int, n_hidden: int, dtype: Any) -> Tile:
+def tile_for(n_levels: int, n_groups: int, n_hidden: int, dtype: Any) -> Tile:
     """One thread's, on a discrete scale."""
     d = padded(n_hidden)
-    whole = padded(n_levels, LEVELS)
+    whole, groups = padded(n_levels, LEVELS), padded(n_groups, LEVELS)
+    scores = aligned((TILE, whole), dtype)
     return Tile(
-        up=aligned((n_levels, d), dtype),
-        down=aligned((n_levels, d), dtype),
-        mean=aligned((TILE, n_levels, d), dtype),
-        product=aligned((TILE, whole, LEVELS), dtype, 1.0),
-        scores=aligned((TILE, whole), dtype),
+        up=aligned((n_groups, d), dtype),
+        down=aligned((n_groups, d), dtype),
+        mean=aligned((TILE, n_groups, d), dtype),
+        product=aligned((TILE, groups, LEVELS), dtype, 1.0),
+        by_group=scores if n_groups == n_levels else aligned((TILE, groups), dtype),
+        scores=scores,
         level_bias=aligned(whole, dtype),
+        column=np.zeros(TILE, np.int64),
         slot=np.zeros(TILE, np.int64),
-        safe=np.zeros((TILE, whole // LEVELS), np.uint8),
+        safe=np.zeros((TILE, groups // LEVELS), np.uint8),
     )
 
 
@@ -196,7 +206,7 @@ def row_work_for(n_levels: int, n_hidden: int, links: Links, n_pair: int, dtype:
         total=np.zeros(d),
         sum=aligned(d, dtype),
         potential=aligned(n_levels, dtype),
-        level_gradient=aligned((n_levels, 1), dtype),
+        level_gradient=aligned(n_levels, dtype),
         pull=aligned((n_pair, n_levels), dtype),
         where=np.full(links.n_columns if links.n_edges else 1, -1, np.int64),
         found=link_room(links),

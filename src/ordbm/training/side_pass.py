@@ -74,6 +74,7 @@ class SideTraining:
         transposed: CSR,
         learner: Learner,
         tables: Tables,
+        group: Array,
         seed: int,
         threads: int,
         *,
@@ -91,22 +92,32 @@ class SideTraining:
         self.curvature = curvature
         self.bias_precision = bias_precision
         self.co_occurrence = co_occurrence
-        self.n_levels = len(tables.smoothing)
+        self.n_levels, n_groups = len(tables.bias_smoothing), len(tables.smoothing)
         dtype = side.parameters.coupling.dtype
+        self.group = group if n_groups < self.n_levels else group[:0]
+        self.first_of_group = np.searchsorted(group, np.arange(n_groups))
+        self.grouped_rows, self.parameters = rows, side.parameters
+        if self.group.size:  # their couplings are taken from and given back to the side
+            self.grouped_rows = rows._replace(level=group[rows.level])
+            coupling = np.take(side.parameters.coupling, self.first_of_group, axis=1)
+            self.parameters = side.parameters._replace(coupling=coupling)
         optimiser = learner.optimiser
         size = optimiser.ratings_per_block(len(rows.column), side.n_columns)
-        self.blocks = cut_blocks(rows, transposed, seed, optimiser.block_rows, size)
+        self.blocks = cut_blocks(rows, transposed, seed, group, optimiser.block_rows, size)
         n_pair = len(tables.pair)
         self.workspace = workspace_for(
             self.blocks,
             self.n_levels,
+            n_groups,
             side.n_hidden,
             side.links,
             n_pair,
             dtype,
             contrastive=isinstance(learner, ContrastiveDivergence),
         )
-        self.tiles = [tile_for(self.n_levels, side.n_hidden, dtype) for _ in range(threads)]
+        self.tiles = [
+            tile_for(self.n_levels, n_groups, side.n_hidden, dtype) for _ in range(threads)
+        ]
         self.row_work = [
             row_work_for(self.n_levels, side.n_hidden, side.links, n_pair, dtype)
             for _ in range(threads)
@@ -115,7 +126,7 @@ class SideTraining:
         if isinstance(learner, ContrastiveDivergence):
             chunks = [rows.n_rows]
         self._objective_start = np.cumsum(chunks)  # of each block
-        self.velocity = Parameters(*(np.zeros_like(array) for array in side.parameters))
+        self.velocity = Parameters(*(np.zeros_like(array) for array in self.parameters))
         self.column_count = np.diff(transposed.start)
         self.support = np.zeros(side.links.n_edges, np.int64)
         if side.links.n_edges:
@@ -138,6 +149,8 @@ class SideTraining:
 
     def learn(self, epoch: int, level_bias: Array, level_velocity: Array, other: Array) -> float:
         """One pass over all blocks in a fresh order; the objective summed over ratings."""
+        if self.group.size:
+            self.parameters.coupling[:] = self.side.parameters.coupling[:, self.first_of_group]
         step = step_of(self.learner, epoch, self.curvature, level_bias.dtype)
         precision = count_adaptive_precision(
             self.learner.priors, self.column_count, self.side.n_hidden
@@ -167,6 +180,9 @@ class SideTraining:
             run_on_threads(self.threads, partial(work, numbers))
             if self.tell is not None:
                 self.tell(done / len(turns))
+        if self.group.size:
+            for level, group in enumerate(self.group):
+                self.side.parameters.coupling[:, level] = self.parameters.coupling[:, group]
         return float(now.objective.sum())
 
     def _learn_block(self, now: _Pass, number: int, thread: int) -> None:
@@ -176,7 +192,7 @@ class SideTraining:
         columns, so that results are the same for any number of threads.
         """
         block = self.blocks[number]
-        side, rows, links = self.side.parameters, self.rows, self.side.links
+        side, rows, links = self.parameters, self.rows, self.side.links
         hidden, gradients, link_work, sample = self.workspace
         work = self.row_work[thread]
         n_rows, entries = len(block.row), block.entries
@@ -185,7 +201,9 @@ class SideTraining:
         first, last = parts(block.row_slot, self.threads)[thread : thread + 2]
         own_columns = parts(entries.column_entry, self.threads)[thread : thread + 2]
 
-        fill_hidden(first, last, block.row, rows, side, self.side.n_hidden, work.total, hidden)
+        fill_hidden(
+            first, last, block.row, self.grouped_rows, side, self.side.n_hidden, work.total, hidden
+        )
         if contrastive:
             sample_rows(
                 first, last, block.row, block.row_slot, self._chain(now.epoch), rows, side,
@@ -235,7 +253,7 @@ class SideTraining:
     def _conditionals(self, now: _Pass, number: int, thread: int) -> None:
         """Gradients of log P(r_i | all other ratings), chunk by chunk of the block's columns."""
         assert isinstance(self.learner, PseudoLikelihood)
-        block, side = self.blocks[number], self.side.parameters
+        block, side = self.blocks[number], self.parameters
         hidden, gradients, link_work, _ = self.workspace
         own = self.scores if self.learner.other_side == "exact" else self.scores[:0]
         chunks = share(len(block.chunk_column) - 1, thread, self.threads)
@@ -249,7 +267,7 @@ class SideTraining:
         else:
             level_conditionals(
                 *chunks, block.chunk_column, block.entries, side, block.row_shift, hidden,
-                link_work, own, now.other, now.level_bias, gradients, len(block.row),
+                link_work, own, now.other, now.level_bias, self.group, gradients, len(block.row),
                 self.tiles[thread], objective,
             )  # fmt: skip
 
@@ -278,6 +296,6 @@ class SideTraining:
         """With the prior of couplings where all of them, as they are, and traits have it."""
         if not self.co_occurrence.size or not self.learner.priors.coupling_precision:
             return self.tables
-        coupling = self.side.parameters.coupling
+        coupling = self.parameters.coupling
         mean = expected_couplings(coupling, self.co_occurrence, self.threads)
         return self.tables._replace(coupling_mean=mean)

@@ -1,0 +1,156 @@
+"""Tables as people have them (frames, records, sparse matrices), as columns of ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+
+from ordbm.data.columns import ColumnChoice, column_places
+from ordbm.errors import RatingsError
+
+_TAKEN = (
+    "a pandas, polars or Arrow frame, a list of dicts, a dict of lists, a structured array, a "
+    "SciPy sparse matrix (users in rows), or Ratings(users, items, values)"
+)
+
+
+class RatingColumns(NamedTuple):
+    """Users, items and ratings, one of each per row, and the scale that a table brings along."""
+
+    users: Any
+    items: Any
+    values: Any
+    scale: list[str] | None = None
+
+
+def rating_columns(
+    table: Any, user: ColumnChoice = None, item: ColumnChoice = None, rating: ColumnChoice = None
+) -> RatingColumns:
+    """The columns of a table of ratings, by name or number, else by their usual names.
+
+    A column that is called `user`, `item` or `rating` goes before others with usual names. Of a
+    sparse matrix every stored entry is a rating, a stored zero too; rows are users, columns items,
+    both by their numbers from 0.
+    """
+    choices: dict[str, ColumnChoice] = {"user": user, "item": item, "rating": rating}
+    if _is_sparse(table):
+        return _matrix_columns(table, choices)
+    columns = _named_columns(table)
+    names = list(columns)
+    found: dict[str, ColumnChoice] = {}
+    for role, choice in choices.items():
+        wanted = role if choice is None else choice
+        found[role] = names.index(wanted) if wanted in names else choice
+    users, items, values = (columns[names[place]] for place in column_places(names, found))
+    scale = None
+    if isinstance(values, nw.Series) and isinstance(values.dtype, nw.Enum):
+        scale = list(values.dtype.categories)
+    return RatingColumns(users, items, values, scale)
+
+
+def _named_columns(table: Any) -> Mapping[Any, Any]:
+    """The columns of a table by name; without names, by number."""
+    if isinstance(table, Mapping):
+        return table
+    if isinstance(table, np.ndarray):
+        if table.dtype.names is None or table.ndim != 1:
+            raise RatingsError(_unclear_array(table))
+        return {name: table[name] for name in table.dtype.names}
+    if isinstance(table, str | bytes) or hasattr(table, "__fspath__"):
+        raise RatingsError(
+            f"{table!r} is not a table of ratings: read a file with ordbm.read_ratings(path)"
+        )
+    frame = _frame(table)
+    if frame is not None:
+        return {name: frame.get_column(name) for name in frame.columns}
+    rows = list(table) if isinstance(table, Iterator) else table
+    if isinstance(rows, Sequence):
+        return _record_columns(rows)
+    raise RatingsError(f"need ratings, got {type(table).__name__}: give {_TAKEN}")
+
+
+def _frame(table: Any) -> nw.DataFrame[Any] | None:
+    """A frame of any library, also one that is yet to be worked out; None if it is none."""
+    if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__"):
+        table = _arrow_table(table)
+    try:
+        frame = nw.from_native(table)
+    except TypeError:
+        return None
+    except (ValueError, nw.exceptions.NarwhalsError) as problem:  # two columns of one name
+        said = " ".join(str(problem).split())
+        raise RatingsError(f"this frame cannot be read: {said}; rename its columns") from None
+    return frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+
+
+def _arrow_table(table: Any) -> Any:
+    """Record batches, readers of them and what other libraries hand out as such, as a table."""
+    if nw.dependencies.is_into_dataframe(table):
+        return table
+    import pyarrow as pa  # noqa: PLC0415
+
+    try:
+        return table.read_all() if isinstance(table, pa.RecordBatchReader) else pa.table(table)
+    except (pa.ArrowException, TypeError, ValueError, OSError) as problem:
+        first = (str(problem).splitlines() or ["unreadable"])[0]
+        raise RatingsError(f"{type(table).__name__} cannot be read as a table: {first}") from None
+
+
+def _record_columns(rows: Sequence[Any]) -> Mapping[Any, Any]:
+    """Columns of records: dicts, by their keys; named tuples; (user, item, rating), by place."""
+    if not rows:
+        raise RatingsError("no ratings: need at least one (user, item, rating)")
+    first = rows[0]
+    if isinstance(first, Mapping):
+        _check_rows(rows, [isinstance(row, Mapping) for row in rows], "dict")
+        names = dict.fromkeys(name for row in rows for name in row)
+        return {name: [row.get(name) for row in rows] for name in names}
+    if not isinstance(first, tuple | list) or len(first) < 3:
+        raise RatingsError(f"a list of {type(first).__name__} is not ratings: give {_TAKEN}")
+    alike = [isinstance(row, tuple | list) and len(row) == len(first) for row in rows]
+    _check_rows(rows, alike, f"row of {len(first)}")
+    roles = getattr(first, "_fields", None) or ("user", "item", "rating")
+    return dict(zip(roles, map(list, zip(*rows, strict=True)), strict=False))
+
+
+def _check_rows(rows: Sequence[Any], alike: Sequence[bool], what: str) -> None:
+    if not all(alike):
+        row = list(alike).index(False)
+        raise RatingsError(
+            f"row 0 is a {what}, row {row} is not (it is a {type(rows[row]).__name__}): give rows "
+            "of one form"
+        )
+
+
+def _is_sparse(table: Any) -> bool:
+    # Without an import of SciPy: whoever has such a matrix has imported it.
+    return hasattr(table, "tocoo") and hasattr(table, "nnz")
+
+
+def _matrix_columns(matrix: Any, choices: Mapping[str, ColumnChoice]) -> RatingColumns:
+    told = [role for role, choice in choices.items() if choice is not None]
+    if told:
+        raise RatingsError(
+            f"a sparse matrix has no columns of {', '.join(told)}: its rows are users and its "
+            f"columns items; leave {told[0]}= out"
+        )
+    if len(matrix.shape) != 2:
+        raise RatingsError(
+            f"a sparse matrix of ratings has users in rows and items in columns, two dimensions; "
+            f"got {len(matrix.shape)}"
+        )
+    entries = matrix.tocoo()
+    return RatingColumns(entries.row, entries.col, entries.data)
+
+
+def _unclear_array(array: Any) -> str:
+    shape = f"an array of shape {array.shape}"
+    if array.ndim != 2:
+        return f"{shape} is not ratings: give {_TAKEN}"
+    return (
+        f"{shape} may be a table or a matrix: give columns, Ratings(a[:, 0], a[:, 1], a[:, 2]), or "
+        "scipy.sparse.csr_array(a) if its rows are users and its zeros are not ratings"
+    )

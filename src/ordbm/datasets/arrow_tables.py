@@ -1,0 +1,161 @@
+"""Columns of Arrow tables, with names and types, as ids and ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ordbm.data.columns import ColumnChoice, EncodedColumn, column_places, object_array
+from ordbm.data.ids import are_whole
+from ordbm.data.scale import RatingScale, Scale
+from ordbm.datasets.delimited import encoded_column
+from ordbm.datasets.record_checks import Rules
+from ordbm.datasets.sources import SourceFile
+from ordbm.errors import RatingsError, offending_rows
+
+
+def table_columns(
+    file: SourceFile, parts: Sequence[Any], wanted: Sequence[str], rules: Rules
+) -> tuple[list[Any], list[str] | None]:
+    """Users, items and perhaps ratings; and the labels that an ordered rating column brings.
+
+    `parts` are record batches of the columns `wanted`, with `encoded_texts`.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+
+    if not sum(map(len, parts)):
+        raise RatingsError(f"{file.label} has no rows: need {', '.join(rules.choices)}")
+    table = pa.Table.from_batches(parts)
+    if rules.missing.nothing and "rating" in rules.choices:
+        rating = table[wanted[list(rules.choices).index("rating")]]
+        rules.left_out.n_missing += rating.null_count
+        table = table.filter(rating.is_valid())
+    by_role = {role: table[name] for role, name in zip(rules.choices, wanted, strict=True)}
+    for role, column in by_role.items():
+        if column.null_count:
+            missing = np.flatnonzero(column.is_null().to_numpy())
+            advice = "; if that means 'not rated', say missing=nan" if role == "rating" else ""
+            raise RatingsError(
+                f"{file.label}: the {role} is missing in {offending_rows(missing)}; rows count "
+                f"from 0{advice}"
+            )
+    columns = [
+        _ratings(column) if role == "rating" else _ids(column, f"{file.label}: the {role} column")
+        for role, column in by_role.items()
+    ]
+    return columns, _own_labels(by_role.get("rating"), rules.scale)
+
+
+def wanted_columns(file: SourceFile, schema: Any, choices: Mapping[str, ColumnChoice]) -> list[str]:
+    """The names of the columns to read, which are of kinds that can be read."""
+    names = list(schema.names)
+    wanted = [names[place] for place in column_places(names, choices, f"{file.label}: ")]
+    repeated = [name for name in wanted if names.count(name) > 1]
+    if repeated:
+        raise RatingsError(f"{file.label} has several columns {repeated[0]!r}: rename them")
+    for role, name in zip(choices, wanted, strict=True):
+        kind = _value_kind(schema.field(name).type)
+        if not _is_usable(kind, role):
+            needed = "ratings must be numbers or labels" if role == "rating" else _IDS_NEEDED
+            raise RatingsError(f"{file.label}: the {role} column holds {kind}; {needed}")
+    return wanted
+
+
+_IDS_NEEDED = "ids must be integers or text"
+
+
+def _value_kind(kind: Any) -> Any:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _is_usable(kind: Any, role: str) -> bool:
+    import pyarrow as pa  # noqa: PLC0415
+
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or is_text(kind):
+        return True
+    return role == "rating" and (pa.types.is_decimal(kind) or kind == pa.bool_())
+
+
+def encoded_texts(part: Any) -> Any:
+    """The rows with all columns of text as dictionaries."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    columns = [
+        column.cast(pa.string()).dictionary_encode() if is_text(column.type) else column
+        for column in part.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, part.schema.names)
+
+
+def _texts(column: Any) -> EncodedColumn:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return encoded_column(column.cast(pa.dictionary(pa.int32(), pa.string())))
+
+
+def _ids(column: Any, label: str) -> NDArray[Any] | EncodedColumn:
+    import pyarrow as pa  # noqa: PLC0415
+
+    kind = _value_kind(column.type)
+    if is_text(kind):
+        texts = _texts(column)
+        empty = np.array([text == "" for text in texts.distinct])[texts.codes]
+        if empty.any():
+            raise RatingsError(f"{label} is empty in {offending_rows(empty)}; rows count from 0")
+        return texts
+    column = column.cast(kind)
+    if pa.types.is_integer(kind):
+        integers: NDArray[Any] = column.to_numpy()
+        return integers if kind != pa.uint64() else object_array(integers.tolist())
+    numbers = column.to_numpy().astype(np.float64)
+    whole = are_whole(numbers)
+    if whole.all():  # integers that met a missing value once
+        return numbers.astype(np.int64)
+    raise RatingsError(
+        f"{label} holds numbers that are not integers: {offending_rows(~whole, id=numbers)}; "
+        f"{_IDS_NEEDED}"
+    )
+
+
+def _ratings(column: Any) -> NDArray[Any]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    kind = _value_kind(column.type)
+    if is_text(kind):
+        return _texts(column).values
+    numbers: NDArray[Any] = column.cast(
+        pa.float64() if pa.types.is_decimal(kind) else kind
+    ).to_numpy()
+    return numbers
+
+
+def _own_labels(column: Any, scale: Scale | None) -> list[str] | None:
+    """The categories of an ordered categorical column, unless a scale is given."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if column is None or isinstance(scale, RatingScale):
+        return None
+    if not pa.types.is_dictionary(column.type) or not column.type.ordered:
+        return None
+    labels = column.unify_dictionaries().chunk(0).dictionary.to_pylist()
+    return labels if all(isinstance(label, str) for label in labels) else None
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a type of Arrow is one of text."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or is_view(kind)
+
+
+def is_view(kind: Any) -> bool:
+    """Whether a type of Arrow is text that is kept once and pointed at."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    known = getattr(pa.types, "is_string_view", None)
+    return bool(known and known(kind))
