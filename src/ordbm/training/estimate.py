@@ -18,7 +18,7 @@ from ordbm.training.blocks import CHUNK_ENTRIES, LINK_CHUNKS, MOST_CHUNKS
 from ordbm.training.lbfgs import MEMORY
 
 LIBRARIES = 200_000_000  # bytes of Python, NumPy, SciPy, Numba and compiled code
-BY_RATING = 13  # bytes of a rating in its block: row, level, and its place on either side
+BY_RATING = 14  # bytes of a rating in its block: row, level, group, its place on either side
 PAIR_COPIES = 4 * (20 + 2 * MEMORY)  # bytes of a pair of items while presence is learnt
 # Operations, in those that `pace` times; fitted to whole fits on ML-1M, ML-100K, FilmTrust and
 # movielens-small.
@@ -50,7 +50,7 @@ def fit_estimate(
     members = told.members or 1
     learning = members * sum(_side_bytes(learner, one) for one in sides)
     presence = PAIR_COPIES * linked**2
-    held = 2 * (BY_RATING - 4) * len(ratings) + 100 * (ratings.n_users + ratings.n_items)
+    held = 18 * len(ratings) + 100 * (ratings.n_users + ratings.n_items)
     operations = told.epochs * members * sum(_operations(learner, one) for one in sides)
     passes = PASSES * told.presence_rules.iterations
     operations += PER_PRESENCE * passes * min(len(ratings) * linked, told.presence_budget)
@@ -67,6 +67,7 @@ class _SideSize(NamedTuple):
     n_rows: int
     n_columns: int
     n_levels: int
+    n_groups: int  # of levels that share couplings
     n_hidden: int  # in whole vectors
     n_links: int  # of a column, at most
     itemsize: int
@@ -76,6 +77,11 @@ class _SideSize(NamedTuple):
     def kept(self) -> int:
         """Bytes of its couplings."""
         return self.n_columns * self.n_levels * self.n_hidden * self.itemsize
+
+    @property
+    def learnt(self) -> int:
+        """Bytes of those that are learnt."""
+        return self.kept * self.n_groups // self.n_levels
 
 
 def _sides(told: Settings, table: Features, ratings: Ratings) -> list[_SideSize]:
@@ -90,6 +96,7 @@ def _sides(told: Settings, table: Features, ratings: Ratings) -> list[_SideSize]
             n_rows,
             n_columns,
             table.n_levels,
+            table.n_groups,
             padded(n_hidden) if told.sides in (side, "joint") else 0,
             min(n_links, n_columns - 1),
             np.dtype(told.dtype).itemsize,
@@ -118,23 +125,24 @@ def _side_bytes(learner: Learner, side: _SideSize) -> int:
     rows = -(-block * side.n_rows // max(side.n_ratings, 1))
     chunks = min(MOST_CHUNKS, 1 + block // CHUNK_ENTRIES)
     copies = 3 + (learner.priors.co_occurrence > 0)
+    spread_out = side.kept if side.n_groups < side.n_levels else 0
     numbers = (
         rows * side.n_hidden * (4 + chunks)
         + side.n_columns * side.n_links * (2 + LINK_CHUNKS)
         + side.scored * side.n_ratings * side.n_levels
         + (side.n_links > 0) * block * side.n_levels * 3
     )
-    return copies * side.kept + side.itemsize * numbers + BY_RATING * side.n_ratings
+    return copies * side.learnt + spread_out + side.itemsize * numbers + BY_RATING * side.n_ratings
 
 
 def _operations(learner: Learner, side: _SideSize) -> float:
     """Of an epoch of one machine."""
-    couplings = side.n_levels * side.n_hidden
+    couplings = side.n_groups * side.n_hidden
     blocks = side.n_ratings / _block_ratings(learner, side)
     columns = min(side.n_columns, _block_ratings(learner, side))  # that a block touches, at most
     return (
         PER_COUPLING * side.n_ratings * couplings
-        + PER_STEP * blocks * columns * couplings * side.n_levels
+        + PER_STEP * blocks * columns * couplings * side.n_groups
         + PER_LINK * side.n_ratings * side.n_links
     )
 
