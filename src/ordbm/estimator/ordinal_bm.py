@@ -119,12 +119,13 @@ class OrdinalBM(Configured, Answers):
                 saved = keeper.read() if resume else None
             return self._fit(ratings, validation, callbacks, settings, table, keeper, saved)
 
-    def estimate(self, ratings: Ratings) -> FitEstimate:
-        """What `fit` is expected to take: bytes at the peak and seconds, before it is begun.
+    def estimate(self, ratings: Any) -> FitEstimate:
+        """What `fit` of these ratings is expected to take: bytes at the peak, and seconds.
 
         Memory follows from sizes. Time is within a factor of two on a machine with nothing else to
         do, validation and compiling left out; once an epoch has ended, records say what is left.
         """
+        ratings = as_ratings(ratings)
         settings, table = self._resolved(ratings)
         return fit_estimate(
             settings, self.learner, table, ratings, thread_count(self.settings.threads)
