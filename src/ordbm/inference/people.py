@@ -186,9 +186,11 @@ def fold_ins_of(
     return FoldIns(state, codes, given), person
 
 
-def are_of_several(ratings: Mapping[Any, Any]) -> bool:
+def are_of_several(ratings: Any) -> bool:
     """Whether ratings are {user: {item: rating}}."""
-    return bool(ratings) and all(isinstance(each, Mapping) for each in ratings.values())
+    if not isinstance(ratings, Mapping) or not ratings:
+        return False
+    return all(isinstance(each, Mapping) for each in ratings.values())
 
 
 def _stacked(rows: Sequence[CSR]) -> CSR:
