@@ -13,7 +13,7 @@ from scipy.special import expit
 from answers import exactly
 from newcomers import machines_for
 from ordbm import OrdinalBM, Ratings
-from ordbm.errors import RatingsError, SettingsError
+from ordbm.errors import RatingsError, SettingsError, UnknownIdsWarning
 from ordbm.explain.similarity import hidden_space
 from ordbm.inference.tables import level_probabilities
 
@@ -66,7 +66,7 @@ PEOPLE = {
     "somebody new with a name": ("new", NEW),
     "a user who says more": (4, MORE),
     "a user who says nothing new": (4, {}),
-    "a stranger": ("nobody", None),
+    "a stranger": (1000, None),
     "somebody who says nothing": (None, {}),
 }
 
@@ -157,7 +157,7 @@ def test_what_is_said_moves_predictions():
 
 def test_many_people_in_one_call_are_each_answered_alone(model):
     given = {"new": NEW, 4: MORE, 9: {}, "else": {0: 3}}
-    asked = [*given, 9, "nobody", 7]
+    asked = [*given, 9, 1000, 7]
     users = [user for user in asked for _ in ALL_ITEMS]
     items = ALL_ITEMS * len(asked)
     order = np.random.default_rng(0).permutation(len(users))
@@ -180,16 +180,16 @@ def test_tables_say_who_is_known(model):
     assert known != unknown
     means = model.predict([*given, 5], 3, ratings=given)
     np.testing.assert_array_equal(frame["mean"], means)
-    alone = model.predict_table(items=[3, "nothing"], ratings=NEW, backend="pandas")
-    np.testing.assert_array_equal(alone["mean"], model.predict(None, [3, "nothing"], ratings=NEW))
+    alone = model.predict_table(items=[3, 1000], ratings=NEW, backend="pandas")
+    np.testing.assert_array_equal(alone["mean"], model.predict(None, [3, 1000], ratings=NEW))
 
 
 def test_unknown_items(model, who):
     user, given = who
     close(
         model,
-        model.predict_proba(user, ["nothing"], ratings=given),
-        level_probabilities(slow(model, user, given, ["nothing"]))
+        model.predict_proba(user, [1000], ratings=given),
+        level_probabilities(slow(model, user, given, [1000]))
         if user == 4 or given or model.machines[0].features.is_gaussian
         else [model._state.level_shares],
     )
@@ -263,7 +263,7 @@ def test_factors_and_energies(model, who):
 
 def test_factors_of_many(model):
     given = {"new": NEW, 4: MORE}
-    users = ["new", 4, 9, "nobody"]
+    users = ["new", 4, 9, 1000]
     found = model.user_factors(users, ratings=given)
     energy = model.free_energy(users, ratings=given)
     for place, user in enumerate(users):
@@ -328,7 +328,7 @@ def test_users_like_somebody(model, who):
     """By the cosine of centred places in hidden space; nobody is near themselves."""
     user, given = who
     if given is None and user != 4:
-        with pytest.raises(RatingsError, match="'nobody' has no ratings"):
+        with pytest.raises(RatingsError, match="user 1000 has no ratings"):
             model.similar_users(user)
         return
     if not given and user is None:
@@ -371,6 +371,16 @@ def test_wrong_questions(ask, message):
 
 
 def test_an_unknown_item_among_the_ratings_is_an_error():
-    for given in ({"nothing": 3}, {4: {"nothing": 3}}):
-        with pytest.raises(RatingsError, match="item 'nothing' is not in this model"):
+    for given in ({1000: 3}, {4: {1000: 3}}):
+        with pytest.raises(RatingsError, match="item 1000 is not in this model"):
             fitted("joint").predict(4, 1, ratings=given)
+
+
+def test_people_who_give_ratings_may_be_new():
+    """Without a warning, as there is where nothing is said; ids of another type are errors."""
+    model = fitted("joint")
+    assert len(model.recommend_all(n=2, ratings={"ann": NEW, "bob": {0: 3}}, backend="pandas")) == 4
+    with pytest.warns(UnknownIdsWarning, match="taken for a stranger"):
+        model.predict("ann", 3)
+    with pytest.raises(RatingsError, match="user '4' is text"):
+        model.predict("4", 3, ratings=NEW)

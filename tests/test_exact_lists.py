@@ -46,7 +46,7 @@ WAYS = [
     Sure(),
 ]
 PEOPLE = {4: MORE, "new": NEW, 9: {}, "silent": {}}
-ASKS = [(4, None), (9, None), ("new", NEW), (4, MORE), ("silent", {}), ("nobody", None)]
+ASKS = [(4, None), (9, None), ("new", NEW), (4, MORE), ("silent", {}), (1000, None)]
 
 
 @pytest.fixture(scope="module", params=["joint", "user", "item", "double", "links of users"])

@@ -33,23 +33,24 @@ class Known:
         self.users, self.items, self.scale = users, items, scale
         self.rated_users, self.rated_items = rated_users, rated_items
 
-    def codes(self, ids: Ids, known: IdMap, rated: Mask) -> Codes:
+    def codes(self, ids: Ids, known: IdMap, rated: Mask, *, may_be_new: bool = False) -> Codes:
         """Codes of ids; -1 for the unknown and for those without ratings.
 
-        What looks like a mistake, as ids of another type, is an error or a warning.
+        What looks like a mistake, as ids of another type, is an error or a warning; strangers alone
+        are none if they `may_be_new`.
         """
         codes = known.codes(ids)
         if len(codes) and codes.min() < 0:
-            self._check_strangers(ids, codes, known)
+            self._check_strangers(ids, codes, known, may_be_new)
         return np.where((codes >= 0) & rated[codes], codes, -1).astype(np.int32)
 
-    def _check_strangers(self, ids: Ids, codes: Codes, known: IdMap) -> None:
+    def _check_strangers(self, ids: Ids, codes: Codes, known: IdMap, may_be_new: bool) -> None:
         what = "user" if known is self.users else "item"
         strangers = [value for value, code in zip(ids, codes, strict=True) if code < 0]
         if len(ids) == 1:
             check_not_several(strangers[0], known)
         check_ids_of_type(strangers, known, what)
-        if len(strangers) == len(ids):
+        if len(strangers) == len(ids) and not may_be_new:
             warn_of_strangers(strangers, known, what)
 
     def user_code(self, user: Any) -> int:

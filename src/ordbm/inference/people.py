@@ -172,16 +172,16 @@ def fold_ins_of(
                 "ratings of one person with several users: say whose they are, "
                 "ratings={user: {item: rating}}"
             )
-        code = -1 if users is None else state.user_code(users)
-        return FoldIns(
-            state, np.array([code], np.int32), [state.learnt_ratings(ratings)]
-        ), np.zeros(1, np.int32)
+        code = np.full(1, -1, np.int32)
+        if users is not None:
+            code = state.codes(several(users), state.users, state.rated_users, may_be_new=True)
+        return FoldIns(state, code, [state.learnt_ratings(ratings)]), np.zeros(1, np.int32)
     if users is None:
         raise SettingsError("say which users the pairs are of: users=[…]")
     asked = list(several(users))
     number: dict[Any, int] = {}
     person = np.array([number.setdefault(user, len(number)) for user in asked], np.int32)
-    codes = state.codes(list(number), state.users, state.rated_users)
+    codes = state.codes(list(number), state.users, state.rated_users, may_be_new=True)
     given = [state.learnt_ratings(ratings.get(user, {})) for user in number]
     return FoldIns(state, codes, given), person
 
