@@ -172,7 +172,7 @@ def fold_ins_of(
                 "ratings of one person with several users: say whose they are, "
                 "ratings={user: {item: rating}}"
             )
-        code = np.full(1, -1, np.int32)
+        code: Codes = np.full(1, -1, np.int32)
         if users is not None:
             code = state.codes(several(users), state.users, state.rated_users, may_be_new=True)
         return FoldIns(state, code, [state.learnt_ratings(ratings)]), np.zeros(1, np.int32)
