@@ -26,6 +26,9 @@ from test_answers_for_everybody import KINDS, MORE, N_ITEMS, NEW, fitted
 class Sure(Score):
     """A score without a bound."""
 
+    def __repr__(self):
+        return "Sure()"
+
     def of(self, facts):
         return facts.rating.confidence()
 
