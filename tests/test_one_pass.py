@@ -89,7 +89,10 @@ def test_couplings_beyond_the_range_of_a_product(sides, spread, dtype):
         np.array([softplus_scores(case, *pair) for pair in zip(users, items, strict=True)])
     )
     found = probabilities(tables, users, items)
-    np.testing.assert_allclose(found, expected, atol=1e-4 if dtype == np.float32 else 1e-9)
+    close = 1e-9
+    if dtype == np.float32:  # 1 + p (e^W - 1) cancels where p is all but 1 and W is far below 0
+        close = 1e-4 if spread < 2 else 5e-3
+    np.testing.assert_allclose(found, expected, atol=close)
 
 
 def test_threads_give_the_same_bits(monkeypatch):
