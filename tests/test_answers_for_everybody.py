@@ -76,13 +76,19 @@ def who(request):
     return PEOPLE[request.param]
 
 
+def machines_of(model, user, given):
+    """Each machine that knows somebody, and who they are there."""
+    state = model._state
+    code = -1 if user is None else int(state.users.codes([user])[0])
+    if given is None:
+        return state.conditioned, code
+    return machines_for(state, given, code), 0
+
+
 def slow(model, user, given, items=ALL_ITEMS):
     """The distribution of each rating, machine by machine."""
     state = model._state
-    code = -1 if user is None else state.user_code(user)
-    conditioned = state.conditioned
-    if given is not None:
-        conditioned, code = machines_for(state, given, code), 0
+    conditioned, code = machines_of(model, user, given)
     codes = state.codes(items, state.items, state.rated_items)
     users = np.full(len(codes), code, np.int32)
     return state._slow_distribution(conditioned, users, codes, "exact")
@@ -175,9 +181,7 @@ def test_tables_say_who_is_known(model):
     given = {"new": NEW, 4: MORE, "silent": {}}
     frame = model.predict_table([*given, 5], 3, backend="pandas", ratings=given)
     assert frame["user"].tolist() == ["new", 4, "silent", 5]
-    known, unknown = (frame["known"][place] for place in (0, 2))
-    assert frame["known"].tolist() == [known, known, unknown, known]
-    assert known != unknown
+    assert frame["known_user"].tolist() == [True, True, False, True]
     means = model.predict([*given, 5], 3, ratings=given)
     np.testing.assert_array_equal(frame["mean"], means)
     alone = model.predict_table(items=[3, 1000], ratings=NEW, backend="pandas")
@@ -236,17 +240,9 @@ def test_what_gets_rated(model, who):
     assert exactly(together[1:2]) == exactly(alone)
 
 
-def factors_of(model, user, given):
-    state = model._state
-    conditioned, code = state.conditioned, -1 if user is None else state.user_code(user)
-    if given is not None:
-        conditioned, code = machines_for(state, given, code), 0
-    return conditioned, code
-
-
 def test_factors_and_energies(model, who):
     user, given = who
-    conditioned, code = factors_of(model, user, given)
+    conditioned, code = machines_of(model, user, given)
     expected = [
         one.user_factors()[code]
         if code >= 0 or one.machine.user_side is None
@@ -335,7 +331,7 @@ def test_users_like_somebody(model, who):
         with pytest.raises(RatingsError, match="without ratings"):
             model.similar_users(ratings=given)
         return
-    conditioned, code = factors_of(model, user, given)
+    conditioned, code = machines_of(model, user, given)
     everybody = hidden_space(model._state.conditioned, "user")
     middle = everybody.mean(axis=0)
     place = hidden_space(conditioned, "user")[code] - middle

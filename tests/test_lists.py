@@ -11,7 +11,6 @@ import referee
 from answers import exactly, predictions
 from ordbm import OrdinalBM, Ratings
 from ordbm.errors import ModelFileError, RatingsError, SettingsError
-from ordbm.model import presence as presences
 from ordbm.persistence.container import read_container, write_container
 from ordbm.recommend import recommendation
 from ordbm.recommend.criteria import NAMED, AtLeast, Energy, Facts, LongTail, Rated
@@ -196,25 +195,12 @@ def test_scores_are_those_of_the_pairs(model, score):
     assert scores == tuple(line.score for line in listed)
 
 
-def test_one_and_all_agree_on_what_gets_rated(model, monkeypatch):
-    for at_once in (presences.LOG_ODDS_BYTES, 4 * (N_ITEMS + 1) * 7):  # seven users at a time
-        monkeypatch.setattr(presences, "LOG_ODDS_BYTES", at_once)
-        lists = model.recommend_lists(n=5, by="rated")
-        assert list(lists) == list(model._state.users)
-        for user, listed in lists.items():
-            one = model.recommend(user, n=5, by="rated")
-            assert exactly([(line.item, line.score) for line in one]) == exactly(listed)
-
-
-def test_blocks_of_users_change_no_list(model, monkeypatch):
-    whole = {by: model.recommend_lists(n=4, by=by) for by in ("liked", Energy())}
-    assert list(whole["liked"]) == list(model._state.users)
-    monkeypatch.setattr(presences, "LOG_ODDS_BYTES", 4 * (N_ITEMS + 1) * 7)
-    for by, expected in whole.items():
-        assert exactly(model.recommend_lists(n=4, by=by)) == exactly(expected)
+def test_lists_of_some_users_are_those_of_all(model):
+    whole = model.recommend_lists(n=4)
+    assert list(whole) == list(model._state.users)
     some = [9, 2, 31]
     found = model.recommend_lists(some, n=4)
-    assert exactly(found) == exactly({user: whole["liked"][user] for user in some})
+    assert exactly(found) == exactly({user: whole[user] for user in some})
 
 
 def test_the_default_is_what_will_be_liked(model):

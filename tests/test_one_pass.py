@@ -75,21 +75,24 @@ def test_one_pass_is_each_machine_alone(kind, sides, links, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("sides", referee.SIDES)
-@pytest.mark.parametrize("spread", [0.5, 10.0, 30.0])
+@pytest.mark.parametrize("spread", [0.1, 1.5, 3.0])
 def test_couplings_beyond_the_range_of_a_product(sides, spread, dtype):
     """Products of growths leave the range of float32, their logarithms do not."""
-    case = referee.case("ordinal", sides, "none", hidden=(6, 5), spread=spread, dtype=dtype)
+    case = referee.case("ordinal", sides, "none", hidden=(90, 80), spread=spread, dtype=dtype)
     users, items = everything(case)
     unseen = (users < 0) | (items < 0) | np.isnan(case.table[users, items])
     users, items = users[unseen], items[unseen]
     tables = tables_of(case)
     reach = tables.items().reach.max() + tables.known_people(np.arange(3)).reach.max()
-    assert (reach > 80) == (spread > 5)
+    assert (reach > 80) == (spread > 1)
     expected = softmax(
         np.array([softplus_scores(case, *pair) for pair in zip(users, items, strict=True)])
     )
     found = probabilities(tables, users, items)
-    np.testing.assert_allclose(found, expected, atol=1e-3 if dtype == np.float32 else 1e-8)
+    close = 1e-9
+    if dtype == np.float32:  # 1 + p (e^W - 1) cancels where p is all but 1 and W is far below 0
+        close = 1e-4 if spread < 2 else 5e-3
+    np.testing.assert_allclose(found, expected, atol=close)
 
 
 def test_threads_give_the_same_bits(monkeypatch):
