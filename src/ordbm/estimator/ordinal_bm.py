@@ -29,7 +29,7 @@ from ordbm.model.presence import Presence
 from ordbm.model.rounding import round_machine, rounded_presence
 from ordbm.model.settings import FeatureKind, Settings, settings_of
 from ordbm.persistence.checkpoint import Checkpoint
-from ordbm.persistence.model_file import ANSWER_MEMORY, Stored, load_model, save_model
+from ordbm.persistence.model_file import ANSWER_MEMORY, Stored, load_model, write_model
 from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.priors.resolved import ResolvedPriors, priors_of
 from ordbm.runtime.interruption import first_ctrl_c_noted, listening
@@ -256,7 +256,7 @@ class OrdinalBM(Configured, Answers):
         already is replaced at once, or not at all; any other file only with `overwrite`.
         """
         stored = Stored(self._params, self.history, self.interrupted, self._state)
-        save_model(path, stored, overwrite=overwrite)
+        write_model(path, stored, overwrite=overwrite)
 
     def __repr__(self) -> str:
         told, kind, state = self.settings, self.settings.features, "not fitted"
