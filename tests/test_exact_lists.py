@@ -121,7 +121,8 @@ def lines(listed):
 def test_one_list_and_everybodys_agree(model, by, how):
     """In items, order and every bit of their figures."""
     frame = model.recommend_all(n=4, by=by, backend="pandas", **how)
-    assert list(dict.fromkeys(frame["user"])) == model.users
+    listed = set(frame["user"])
+    assert list(dict.fromkeys(frame["user"])) == [user for user in model.users if user in listed]
     for user in model.users[::7]:
         alone = model.recommend(user, n=4, by=by, **how)
         assert exactly(lines(alone)) == exactly(rows_of(frame, user))
