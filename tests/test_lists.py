@@ -386,9 +386,9 @@ def test_nobody_has_no_reasons(model):
 
 @pytest.mark.parametrize("kind", ["ordinal", "gaussian"])
 def test_presence_changes_no_predicted_rating(ratings, kind):
-    told = predictions(OrdinalBM(kind, **TINY).fit(ratings), [1, 2, "nobody"], range(N_ITEMS))
+    told = predictions(OrdinalBM(kind, **TINY).fit(ratings), [1, 2, -1], range(N_ITEMS))
     without = OrdinalBM(kind, **TINY, presence=False).fit(ratings)
-    expected = predictions(without, [1, 2, "nobody"], range(N_ITEMS))
+    expected = predictions(without, [1, 2, -1], range(N_ITEMS))
     for method in ("exact", "mean_field", "factors"):
         assert told[method] == expected[method]
 
