@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--ratings", type=int, default=100_000)
     parser.add_argument("--epochs", type=int, default=20)
     told = parser.parse_args()
-    simulated = simulate(943, 1682, told.ratings, levels=LEVELS, seed=0).ratings
+    simulated = simulate(943, 1682, told.ratings, levels=LEVELS, sweeps=5, seed=0).ratings
     training, held = hold_out(simulated, 0.1, seed=0)
     found = {
         kind: measured(training, held, n, rules, told.epochs) for kind, (n, rules) in KINDS.items()

@@ -386,7 +386,7 @@ def test_ids_of_test_ratings_may_be_of_another_kind(tmp_path):
             found = json_answer("evaluate", *arguments)
             text = answer("evaluate", *arguments)
         assert found["models"][0]["unknown"] == {"users": 1, "items": 1}
-        assert "the users of 1 and the items of 1 test ratings" in text
+        assert "unknown to the model: 1 of 31 users (1 rating), 1 of 21 items (1 rating)" in text
 
 
 def test_baselines_rank_in_their_own_way():

@@ -20,6 +20,17 @@ RATINGS = some_ratings()
 MACHINE = {"hidden": (40, 80), "members": 2, "epochs": 2, "presence": False, "item_links": 0}
 
 
+def peak_of(model, ratings):
+    """Bytes that a fit allocates at most, once all is compiled."""
+    model.fit(ratings)
+    tracemalloc.start()
+    try:
+        model.clone().fit(ratings)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize(
     "told",
     [
@@ -35,14 +46,17 @@ MACHINE = {"hidden": (40, 80), "members": 2, "epochs": 2, "presence": False, "it
 )
 def test_memory_is_what_a_fit_allocates(told):
     model = ordbm.OrdinalBM(**MACHINE | told)
-    model.fit(RATINGS)  # compiled by now
-    tracemalloc.start()
-    try:
-        model.clone().fit(some_ratings())
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    peak = peak_of(model, RATINGS)
     assert 0.6 < peak / (model.estimate(RATINGS).memory - LIBRARIES) < 1.6
+
+
+def test_levels_that_share_couplings_cost_what_their_groups_do():
+    long_scale = some_ratings(levels=60)
+    model = ordbm.OrdinalBM(**MACHINE)
+    assert model._resolved(long_scale)[1].n_groups < 60
+    assert 0.6 < peak_of(model, long_scale) / (model.estimate(long_scale).memory - LIBRARIES) < 1.6
+    ten = model.estimate(some_ratings(levels=10)).seconds
+    assert model.estimate(long_scale).seconds < 4 * ten
 
 
 def estimated(monkeypatch, ratings=RATINGS, **told):

@@ -564,7 +564,6 @@ def test_what_cannot_be_explained_is_refused(model):
         ({"user": ["u1", "u2"], "item": "i1"}, SettingsError, "one user and one item"),
         ({"user": "u1", "item": ["i1"]}, SettingsError, "one user and one item"),
         ({"item": "i1"}, SettingsError, "say either"),
-        ({"user": "u1", "item": "i1", "ratings": {"i2": 3}}, SettingsError, "say either"),
         ({"ratings": {"nothing": 3}, "item": "i1"}, RatingsError, "nothing"),
         ({"ratings": {"i2": 9}, "item": "i1"}, RatingsError, "off the scale"),
         ({"user": "u1", "item": "i1", "threshold": 1}, SettingsError, "lowest level"),

@@ -182,7 +182,7 @@ PLACES = [
     ("ordbm.estimator.ordinal_bm", "learn_presence"),
     ("ordbm.estimator.ordinal_bm", "priors_of"),
     ("ordbm.estimator.ordinal_bm", "Ensemble"),
-    ("ordbm.estimator.ordinal_bm", "save_model"),
+    ("ordbm.estimator.ordinal_bm", "write_model"),
 ]
 
 
@@ -208,7 +208,7 @@ def test_a_swallowed_ctrl_c_is_not_lost(old_model, tmp_path, module, function):
     assert errors.endswith("ordbm: interrupted\n")
     assert "Traceback" not in errors
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.ordbm", "ratings.csv"]
-    if function != "save_model":  # which ends what it has begun
+    if function != "write_model":  # which ends what it has begun
         assert (tmp_path / "m.ordbm").read_bytes() == old_model
     assert ordbm.load("m.ordbm").history
 

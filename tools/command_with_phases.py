@@ -26,7 +26,7 @@ PHASES = {
     "ordbm.training.loop": {"train": "epochs"},
     "ordbm.estimator.ordinal_bm": {"_validator": "validation"},
     "ordbm.persistence.checkpoint": {"Checkpoint.write": "checkpoint"},
-    "ordbm.persistence.model_file": {"save_model": "saving", "load_model": "loading"},
+    "ordbm.persistence.model_file": {"write_model": "saving", "load_model": "loading"},
     "ordbm.evaluation.validation": {"evaluate": "evaluation"},
     "ordbm.recommend.lists": {"person_list": "lists", "all_lists": "lists"},
     "ordbm.report.evaluation_page": {"evaluation_page": "report"},

@@ -32,7 +32,7 @@ from ordbm.runtime.arrays import Codes, Mask, Numbers
 from ordbm.runtime.checks import check_count
 from ordbm.training.loop import Callback, EpochRecord
 
-USERS_IN_BLOCK = 256  # fewer if the catalogue is so large that their scores pass these bytes:
+_USERS_AT_ONCE = 256  # fewer if the catalogue is so large that their scores pass these bytes:
 SCORE_BYTES = 100_000_000
 
 
@@ -210,7 +210,7 @@ class Baseline(Configured, ABC):
 
     def _ranked(self, codes: Codes, n: int) -> Iterator[Ranked]:
         known, seen, learnt = self._state
-        at_once = max(1, min(USERS_IN_BLOCK, SCORE_BYTES // (8 * len(known.items))))
+        at_once = max(1, min(_USERS_AT_ONCE, SCORE_BYTES // (8 * len(known.items))))
         for first in range(0, len(codes), at_once):
             block = codes[first : first + at_once]
             rated = map(seen.by_user.columns_of, block)

@@ -80,7 +80,7 @@ class Answers:
         if users is None:
             if ratings is None:
                 return Users(self._state), None
-            if isinstance(ratings, Mapping) and are_of_several(ratings):
+            if are_of_several(ratings):
                 users = list(ratings)
         return self._asked(users, ratings)
 

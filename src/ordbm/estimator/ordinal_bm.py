@@ -29,7 +29,7 @@ from ordbm.model.presence import Presence
 from ordbm.model.rounding import round_machine, rounded_presence
 from ordbm.model.settings import FeatureKind, Settings, settings_of
 from ordbm.persistence.checkpoint import Checkpoint
-from ordbm.persistence.model_file import ANSWER_MEMORY, Stored, load_model, save_model
+from ordbm.persistence.model_file import ANSWER_MEMORY, Stored, load_model, write_model
 from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.priors.resolved import ResolvedPriors, priors_of
 from ordbm.runtime.interruption import first_ctrl_c_noted, listening
@@ -119,12 +119,13 @@ class OrdinalBM(Configured, Answers):
                 saved = keeper.read() if resume else None
             return self._fit(ratings, validation, callbacks, settings, table, keeper, saved)
 
-    def estimate(self, ratings: Ratings) -> FitEstimate:
-        """What `fit` is expected to take: bytes at the peak and seconds, before it is begun.
+    def estimate(self, ratings: Any) -> FitEstimate:
+        """What `fit` of these ratings is expected to take: bytes at the peak, and seconds.
 
         Memory follows from sizes. Time is within a factor of two on a machine with nothing else to
         do, validation and compiling left out; once an epoch has ended, records say what is left.
         """
+        ratings = as_ratings(ratings)
         settings, table = self._resolved(ratings)
         return fit_estimate(
             settings, self.learner, table, ratings, thread_count(self.settings.threads)
@@ -255,7 +256,7 @@ class OrdinalBM(Configured, Answers):
         already is replaced at once, or not at all; any other file only with `overwrite`.
         """
         stored = Stored(self._params, self.history, self.interrupted, self._state)
-        save_model(path, stored, overwrite=overwrite)
+        write_model(path, stored, overwrite=overwrite)
 
     def __repr__(self) -> str:
         told, kind, state = self.settings, self.settings.features, "not fitted"

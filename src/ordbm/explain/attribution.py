@@ -37,11 +37,11 @@ from ordbm.runtime.arrays import Array, Numbers
 
 _MOST_POINTS = 2_000  # that hold a continuous rating's density, and between these
 _SPACING = 0.1, 0.5  # deviations: as few as the points allow; the sum is exact up to rounding
-_GAUSS = 16  # points in a piece of the way from none to all
+_GAUSS = 32  # points in a piece of the way from none to all
 _CLOSE = 1e-10  # a piece is halved until that changes no integral by more, relative to the largest
 _MOST_INPUTS = 2e8  # of hidden units that are looked at, for some seconds; a piece also costs
 _PIECE_COST = 1e5  # of them, and there are
-_LEAST_ASKED = 32  # pieces at least: a usual pair takes about ten
+_LEAST_ASKED = 32  # pieces at least: a usual pair takes about three
 _APART = 1e-6  # relative to the largest: what may be left open in the end
 _DEEPEST = 30  # halvings of a piece
 _MOST_PIECES = 512
@@ -98,8 +98,17 @@ class Way(NamedTuple):
     def slopes(self, t: Numbers, slope: Numbers) -> Numbers:
         """(d,) the sum over times and points of `slope` times that by each unit's input."""
         terms, out = self.terms, np.zeros(len(self.terms.pull))
+        room = np.empty(len(out)), np.empty(len(out))
         kernels.add_hidden_slopes(
-            t, slope, terms.hidden_bias, terms.pull, terms.coupling, self.grown, self.reach, out
+            t,
+            slope,
+            terms.hidden_bias,
+            terms.pull,
+            terms.coupling,
+            self.grown,
+            self.reach,
+            room,
+            out,
         )
         return out
 
@@ -144,7 +153,7 @@ class Share(NamedTuple):
     """What one side's terms did: the column by itself, and each of the row's ratings."""
 
     standing: float
-    taste: Numbers  # (m,)
+    taste: Numbers  # (m,), or (1,) of all together
     link: Numbers  # (l,)
 
 
@@ -217,12 +226,15 @@ def _distribution_of(pair: Pair, scale: RatingScale | ContinuousScale) -> Rating
     return NormalDistribution(scale, np.array([mean]), np.array([deviation]))
 
 
-def attribution(members: Sequence[Pair], targets: Sequence[Array]) -> Attribution:
+def attribution(
+    members: Sequence[Pair], targets: Sequence[Array], *, each_rater: bool = True
+) -> Attribution:
     """The shares in the log-odds of the points where a target is true, or in the mean of a target.
 
     `members` are the pair as several machines see it, each with its target; their probabilities
     are averaged. The change is the integral over t of d outcome / d scores times d scores / d t.
-    Both factors are known, and the second is a sum over what is let in.
+    Both factors are known, and the second is a sum over what is let in. Without `each_rater` the
+    item's other ratings are one sum.
     """
     ways = [Ways.of(pair) for pair in members]
     ends, _ = _outcome(ways, targets, np.array([0.0, 1.0]))
@@ -244,7 +256,9 @@ def attribution(members: Sequence[Pair], targets: Sequence[Array]) -> Attributio
         for terms, found in zip((pair.user_terms, pair.item_terms), shares, strict=True):
             if terms is not None:
                 standing = float(next(sides).standing @ at_points)
-                taste = terms.effects(next(parts))
+                units = next(parts)
+                whole = terms is pair.item_terms and not each_rater
+                taste = (terms.pull @ units)[None] if whole else terms.effects(units)
                 found.append(Share(standing, taste, terms.link @ at_points))
     return Attribution(float(ends[0]), float(ends[1]), *map(_sum_shares, shares))
 

@@ -173,12 +173,13 @@ def explanation_of(
     found = distribution_of(pairs, state.scale)
     if isinstance(found, LevelDistribution):
         level = _threshold_level(found, threshold)
-        shares = attribution(pairs, [pair.level >= level for pair in pairs])
+        shares = attribution(pairs, [pair.level >= level for pair in pairs], each_rater=raters > 0)
         chosen = _name(found.scale, level, at_least=True)
     elif threshold is not None:
         raise SettingsError("a continuous scale has no levels: leave threshold out")
     else:
-        shares, chosen = attribution(pairs, [pair.value for pair in pairs]), None
+        values = [pair.value for pair in pairs]
+        shares, chosen = attribution(pairs, values, each_rater=raters > 0), None
     return Explanation(
         user, item, chosen, shares.base, shares.final,
         _parts(state, given, pairs[0], shares, n, raters), found, titles,
@@ -214,9 +215,12 @@ def _parts(
         parts += _standing("item", pair.user_terms, shares.user_share)
         parts += _listed(of_user, n, state, given, "item")
     if pair.item_terms is not None and shares.item_share is not None:
-        of_others = _ratings("others", "user_link", pair.item_terms, shares.item_share)
         parts += _standing("user", pair.item_terms, shares.item_share)
-        parts += _listed(of_others, raters, state, state.given.by_item, "user")
+        if raters:
+            of_others = _ratings("others", "user_link", pair.item_terms, shares.item_share)
+            parts += _listed(of_others, raters, state, state.given.by_item, "user")
+        else:
+            parts += _summed(pair.item_terms, shares.item_share)
     return sorted(parts, key=lambda part: -abs(part.effect))
 
 
@@ -232,6 +236,14 @@ def _ratings(taste: Kind, link: Kind, terms: Terms, share: Share) -> list[tuple[
     places = terms.place[terms.linked]
     found += [(link, *line) for line in zip(share.link.tolist(), places, strict=True)]
     return sorted(found, key=lambda line: -abs(line[1]))
+
+
+def _summed(terms: Terms, share: Share) -> Iterable[Part]:
+    """The item's other ratings by kind, none of them by itself."""
+    if len(terms.hidden_bias) and len(terms.place):
+        yield Part("others", float(share.taste.sum()), n_ratings=len(terms.place))
+    if len(terms.linked):
+        yield Part("user_link", float(share.link.sum()), n_ratings=len(terms.linked))
 
 
 def _listed(

@@ -172,7 +172,7 @@ def fold_ins_of(
                 "ratings of one person with several users: say whose they are, "
                 "ratings={user: {item: rating}}"
             )
-        code = np.full(1, -1, np.int32)
+        code: Codes = np.full(1, -1, np.int32)
         if users is not None:
             code = state.codes(several(users), state.users, state.rated_users, may_be_new=True)
         return FoldIns(state, code, [state.learnt_ratings(ratings)]), np.zeros(1, np.int32)
@@ -186,9 +186,11 @@ def fold_ins_of(
     return FoldIns(state, codes, given), person
 
 
-def are_of_several(ratings: Mapping[Any, Any]) -> bool:
+def are_of_several(ratings: Any) -> bool:
     """Whether ratings are {user: {item: rating}}."""
-    return bool(ratings) and all(isinstance(each, Mapping) for each in ratings.values())
+    if not isinstance(ratings, Mapping) or not ratings:
+        return False
+    return all(isinstance(each, Mapping) for each in ratings.values())
 
 
 def _stacked(rows: Sequence[CSR]) -> CSR:

@@ -40,21 +40,24 @@ def add_hidden_scores(times, hidden_bias, pull, coupling, grown, reach, room, ou
 
 
 @njit(**KERNEL)
-def add_hidden_slopes(times, slope, hidden_bias, pull, coupling, grown, reach, out):
+def add_hidden_slopes(times, slope, hidden_bias, pull, coupling, grown, reach, room, out):
     """out[k] += sum over times and points of slope[q, p] P(h_k = 1 | point p)."""
+    on, off = room
     for q in range(times.size):
-        for k in range(out.size):
+        for k in range(on.size):
             z = hidden_bias[k] + times[q] * pull[k]
-            total = 0.0
+            on[k] = sigmoid(z)
+            off[k] = sigmoid(-z)
+        for p in range(coupling.shape[0]):
+            amount = slope[q, p]
             if reach < _IN_RANGE:
-                on, off = sigmoid(z), sigmoid(-z)
-                for p in range(coupling.shape[0]):
-                    raised = on * grown[p, k]
-                    total += slope[q, p] * raised / (off + raised)
+                for k in range(on.size):
+                    raised = on[k] * grown[p, k]
+                    out[k] += amount * raised / (off[k] + raised)
             else:
-                for p in range(coupling.shape[0]):
-                    total += slope[q, p] * sigmoid(z + coupling[p, k])
-            out[k] += total
+                for k in range(on.size):
+                    z = hidden_bias[k] + times[q] * pull[k]
+                    out[k] += amount * sigmoid(z + coupling[p, k])
 
 
 @njit(**KERNEL)

@@ -76,7 +76,7 @@ class Stored(NamedTuple):
     file_bytes: int | None = None  # of the file that it comes from
 
 
-def save_model(path: str | os.PathLike[str], model: Stored, *, overwrite: bool = False) -> None:
+def write_model(path: str | os.PathLike[str], model: Stored, *, overwrite: bool = False) -> None:
     """Write the model file; the same model gives the same bytes."""
     fitted = model.fitted
     rows = fitted.given.by_user

@@ -120,7 +120,7 @@ def _side_bytes(learner: Learner, side: _SideSize) -> int:
     block = _block_ratings(learner, side)
     rows = -(-block * side.n_rows // max(side.n_ratings, 1))
     chunks = min(MOST_CHUNKS, 1 + block // CHUNK_ENTRIES)
-    copies = 3 + (learner.priors.co_occurrence > 0)
+    copies: float = 3 + (learner.priors.co_occurrence > 0)
     if side.n_groups < side.n_levels:  # one of all levels, the others of groups
         copies = 1 + copies * side.n_groups / side.n_levels
     numbers = (
