@@ -386,9 +386,9 @@ def test_nobody_has_no_reasons(model):
 
 @pytest.mark.parametrize("kind", ["ordinal", "gaussian"])
 def test_presence_changes_no_predicted_rating(ratings, kind):
-    told = predictions(OrdinalBM(kind, **TINY).fit(ratings), [1, 2, "nobody"], range(N_ITEMS))
+    told = predictions(OrdinalBM(kind, **TINY).fit(ratings), [1, 2, -1], range(N_ITEMS))
     without = OrdinalBM(kind, **TINY, presence=False).fit(ratings)
-    expected = predictions(without, [1, 2, "nobody"], range(N_ITEMS))
+    expected = predictions(without, [1, 2, -1], range(N_ITEMS))
     for method in ("exact", "mean_field", "factors"):
         assert told[method] == expected[method]
 
@@ -449,6 +449,17 @@ def with_array(name, make):
     return change
 
 
+def with_links(make):
+    """Links as they are, not packed."""
+
+    def change(header, arrays):
+        del header["packed"]["presence.link"], arrays["presence.link.packed"]
+        n = len(arrays["presence.linked"])
+        arrays["presence.link"] = make(np.zeros(n * (n - 1) // 2, np.float32))
+
+    return change
+
+
 def with_header(**told):
     def change(header, _):
         header["presence"] = {**header["presence"], **told}
@@ -457,23 +468,23 @@ def with_header(**told):
 
 
 FORGED = {
-    "no number": with_value("presence.link", 3, np.nan),
+    "no number": with_links(lambda link: np.full_like(link, np.nan)),
     "infinite": with_value("presence.item_bias", 0, np.inf),
     "huge": with_value("presence.user_bias", -1, -1e30),
     "beyond the items": with_value("presence.linked", -1, N_ITEMS + 1),
     "below the items": with_value("presence.linked", 0, -1),
     "twice": with_array("presence.linked", lambda array: array[[0, *range(len(array) - 1)]]),
     "out of order": with_array("presence.linked", lambda array: array[::-1].copy()),
-    "a link short": with_array("presence.link", lambda array: array[:-1]),
+    "a link short": with_links(lambda link: link[:-1]),
     "a linked item short": with_array("presence.linked", lambda array: array[:-1]),
     "an item short": with_array("presence.item_bias", lambda array: array[:-1]),
     "a user more": with_array("presence.user_bias", lambda array: np.append(array, array[:1])),
-    "wide numbers": with_array("presence.link", lambda array: array.astype(np.float64)),
+    "wide numbers": with_links(lambda link: link.astype(np.float64)),
     "wide places": with_array("presence.linked", lambda array: array.astype(np.int64)),
     "a table": with_array("presence.item_bias", lambda array: array[None]),
     "a curve that falls": with_value("presence.recalibration", 5, -2.0),
     "a knot short": with_array("presence.recalibration", lambda array: array[:-1]),
-    "nothing": lambda _, arrays: arrays.pop("presence.link"),
+    "nothing": lambda _, arrays: arrays.pop("presence.link.packed"),
     "something more": lambda _, arrays: arrays.update({"presence.more": np.zeros(3)}),
     "unsaid": lambda header, _: header.update(presence=None),
     "left out": lambda header, _: header.pop("presence"),
@@ -494,6 +505,13 @@ def test_corrupted_presence_is_refused(stored, tmp_path, change):
     write_container(tmp_path / "forged", "model", header, arrays)
     with pytest.raises(ModelFileError, match="does not hold a model that ordbm could have written"):
         ordbm.load(tmp_path / "forged")
+
+
+def test_links_need_not_be_packed(stored, tmp_path):
+    header, arrays = read_container(stored, "model")
+    with_links(lambda link: link)(header, arrays)
+    write_container(tmp_path / "plain", "model", header, arrays)
+    assert not ordbm.load(tmp_path / "plain")._state.presence.weight.any()
 
 
 def test_what_is_stored_unchanged_loads(stored, tmp_path):
