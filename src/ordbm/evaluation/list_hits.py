@@ -53,8 +53,12 @@ def recommended_hits(
 
     The model is told the users alone. Test items that it cannot list count as missed.
     """
-    check_method(model, "recommend_lists", "ranking")
-    if by is not None and "by" not in signature(model.recommend_lists).parameters:
+    name = "recommend_lists"
+    if not hasattr(model, name) and hasattr(model, "recommend_all"):
+        name = "recommend_all"
+    check_method(model, name, "ranking")
+    lists = getattr(model, name)
+    if by is not None and "by" not in signature(lists).parameters:
         raise SettingsError(f"by={by!r}: {type(model).__name__} ranks in its own way only")
     count = np.bincount(test.user_codes[relevant], minlength=test.n_users)
     with_test = np.bincount(test.user_codes, minlength=test.n_users) > 0
@@ -69,7 +73,7 @@ def recommended_hits(
         some = users[first : first + _USERS_AT_ONCE]
         ids = [test.users[code] for code in some.tolist()]
         started = time.perf_counter()
-        found = model.recommend_lists(ids, n, **how)
+        found = lists(ids, n, **how)
         seconds += time.perf_counter() - started
         lines = [[item for item, _ in found.get(user, ())[:n]] for user in ids]
         answered[first : first + len(some)] = [user in found for user in ids]
@@ -79,7 +83,7 @@ def recommended_hits(
         pair = np.where(item >= 0, _pair(some[row], item, test), -1)
         hit = _is_among(pair, wanted)
         if len(np.unique(pair[hit])) < np.count_nonzero(hit):
-            raise RatingsError("recommend_lists lists an item twice for one user")
+            raise RatingsError("the model lists an item twice for one user")
         hits[first + row[hit], place[hit]] = True
     unranked = {
         "without_relevant": int(np.count_nonzero(with_test & (count == 0))),

@@ -16,6 +16,8 @@ from ordbm.inference.distributions import RatingDistribution
 class RatingModel(Protocol):
     """A model that predicts ratings; for ranking scores it also has `recommend_lists`.
 
+    A `recommend_all` that returns such a dict serves as well.
+
     It may have a `history` of epochs, and `known_users(ids)` and `known_items(ids)`, masks of those
     it has ratings of: strangers are then counted, and left out of ranking. Cross-validation needs
     `clone()` and `fit(ratings)` as well, with `validation=` if ratings are held out for it.

@@ -10,7 +10,7 @@ have equal parts, and what is not coupled to the pair has none.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -398,6 +398,13 @@ def _flow(
     return np.concatenate(parts)
 
 
+@cache
+def _gauss_points() -> tuple[Numbers, Numbers]:
+    """Nodes and weights on -1..1."""
+    node, weight = np.polynomial.legendre.leggauss(_GAUSS)
+    return node, weight
+
+
 def _integral(weighted_sum: Callable[[Numbers, Numbers], Numbers], most_asked: float) -> Numbers:
     """Integral over 0..1 of a vector, by Gauss-Legendre pieces halved until nothing changes.
 
@@ -405,7 +412,7 @@ def _integral(weighted_sum: Callable[[Numbers, Numbers], Numbers], most_asked: f
 
     SciPy's `quad_vec` gives the same and takes five times as long: it asks for one t at a time.
     """
-    node, weight = np.polynomial.legendre.leggauss(_GAUSS)
+    node, weight = _gauss_points()
 
     def piece(low: float, high: float) -> Numbers:
         half = (high - low) / 2
