@@ -50,7 +50,7 @@ FENCE = re.compile(
 # above NEAR; then they are above TIED on every other processor, and neighbours in the same order.
 NEAR = 5e-3
 TIED = NEAR / 2
-TIME = re.compile(r"\d+(?:\.\d+)? (?:m?s|min|h)\b")
+TIME = re.compile(r"\d+(?:\.\d+)? (?:m?s|min|h|MB|GB)\b")  # and sizes, which follow the machine
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 
 

@@ -116,7 +116,7 @@ def test_items_nobody_rated_are_not_listed():
 def test_what_has_no_neighbours_says_so(model):
     with pytest.raises(RatingsError, match="item 'nothing' has no ratings in this model"):
         model.similar_items("nothing")
-    with pytest.raises(RatingsError, match="user None has no ratings"):
+    with pytest.raises(SettingsError, match="say either who it is for"):
         model.similar_users(None)
     with pytest.raises(SettingsError, match="n=-1"):
         model.similar_items("i3", n=-1)

@@ -57,7 +57,7 @@ def test_the_best_settings_give_the_best_score(ratings):
     found = tune(ratings, trials=4, metric="rmse", **FIXED)
     learn, held_out = ordbm.hold_out(ratings, 0.2, seed=0)
     again = ordbm.evaluate(found.model().fit(learn), held_out, bootstrap=0)
-    assert again.scores["rmse"] == pytest.approx(found.score)
+    assert again.scores["rmse"] == pytest.approx(found.score, rel=1e-4)  # before rounding
 
 
 def test_the_best_epoch_is_kept_and_not_the_last(ratings):

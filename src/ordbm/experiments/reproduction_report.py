@@ -77,13 +77,13 @@ def write_reproduction_report(results: Path) -> list[Path]:
         sections += _section(experiment, rows, own)
     parts = [Paragraph(_ABOUT), *_summary(found, checks), *effects, *sections]
     for name, text in picture_files(parts).items():
-        write_page(results / name, text)
+        write_page(results / name, text, overwrite=True)  # the folder is the results' own
     pages = {
         results / "report.html": html_page(_TITLE, parts),
         results / "report.md": markdown_page(_TITLE, parts),
     }
     for path, text in pages.items():
-        write_page(path, text)
+        write_page(path, text, overwrite=True)
     return list(pages)
 
 
