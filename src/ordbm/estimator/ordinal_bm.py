@@ -122,7 +122,7 @@ class OrdinalBM(Configured, Answers):
     def estimate(self, ratings: Any) -> FitEstimate:
         """What `fit` of these ratings is expected to take: bytes at the peak, and seconds.
 
-        Memory follows from sizes. Time is within a factor of two on a machine with nothing else to
+        Memory follows from sizes. Time is rough, for a machine with nothing else to
         do, validation and compiling left out; once an epoch has ended, records say what is left.
         """
         ratings = as_ratings(ratings)

@@ -2,7 +2,7 @@
 
 Couplings act on log-odds, so what matters of them is absolute. In quanta of 5e-5 along the
 eigenvectors of F F' (few of which carry much, since couplings are smooth along the scale), they
-pack into a third of their bytes, and no prediction moves by 1e-4. They are rounded once, at the end
+pack into a third of their bytes, and predictions hardly move. They are rounded once, at the end
 of learning, so that a model and its file say the same.
 """
 

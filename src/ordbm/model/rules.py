@@ -42,7 +42,7 @@ class SizeRules(Checked):
     )  # fmt: skip
     level_groups: int = setting(
         12, "Groups of neighbouring levels that share couplings, where there are more levels.",
-        least=1, why="couplings are smooth along a scale: 8, 12 and 20 groups predict as 100 do",
+        least=1, why="couplings are smooth along a scale; simulated: benchmarks/levels.py",
     )  # fmt: skip
 
     def groups(self, n_levels: int) -> int:
