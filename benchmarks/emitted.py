@@ -4,8 +4,8 @@
                                            [--machines 20]
 
 A twin is the same loop in plain Python, compiled by Numba. Versions take turns epoch by epoch, one
-process each, on one thread. The time of a kernel is the least over the rounds, block by block, so
-that spells in which the machine does something else fall out; an epoch is the sum of its kernels.
+process each, on one thread. The time of a block is the least over the rounds, so that spells in
+which the machine does something else fall out; an epoch is the sum of its blocks.
 `--machines` takes those whose name begins so. Writes `benchmarks/results/emitted.json` and `.md`
 after each machine; what is there of others stays.
 """
@@ -41,39 +41,27 @@ TWINS = {  # of each function, the modules that call it
     "level_residual": "conditional",
     "spread_residual": "conditional",
     "add_levels": "conditional",
+    "store_levels": "conditional",
+    "add_level_rows": "hidden",
+    "add_context_rows": "steps",
+    "move_coupling": "steps",
 }
-KERNELS = (
-    "fill_hidden", "fill_link_scores", "level_conditionals", "sum_link_residuals", "step_shared",
-    "step_columns", "step_links",
-)  # fmt: skip
+SMALL = ("store_levels", "add_level_rows", "add_context_rows", "move_coupling")
 
 
 def learn(split: str, machine: dict[str, Any], plain: list[str]) -> None:
-    """Child: an epoch for each line that comes in; out go each kernel's seconds by block."""
+    """Child: an epoch for each line that comes in; out go the seconds of its blocks."""
     for name in plain:
         setattr(sys.modules[f"ordbm.kernels.{TWINS[name]}"], name, getattr(plain_twins, name))
     seconds: dict[str, float] = {}
-    block = [""]
-
-    def timed(name: str) -> None:
-        kernel = getattr(side_pass, name)
-
-        def call(*arguments: Any) -> None:
-            started = time.perf_counter()
-            kernel(*arguments)
-            key = f"{name}|{block[0]}"
-            seconds[key] = seconds.get(key, 0.0) + time.perf_counter() - started
-
-        setattr(side_pass, name, call)
-
-    for name in KERNELS:
-        timed(name)
     learn_block = side_pass.SideTraining._learn_block
     epoch = ensemble.Ensemble.epoch
 
-    def named_block(side: Any, now: Any, number: int, thread: int) -> None:
-        block[0] = f"{side.seed}.{number}"
-        learn_block(side, now, number, thread)
+    def timed_block(side: Any, now: Any, number: int, team: Any) -> bool:
+        started = time.perf_counter()
+        done = learn_block(side, now, number, team)
+        seconds[f"{side.seed}.{number}"] = time.perf_counter() - started
+        return done
 
     def in_turn(self: Any, number: int, tell: Any = None) -> float:
         if not sys.stdin.readline():
@@ -83,7 +71,7 @@ def learn(split: str, machine: dict[str, Any], plain: list[str]) -> None:
         print(json.dumps({"objective": objective, "seconds": seconds}), flush=True)
         return objective
 
-    side_pass.SideTraining._learn_block = named_block
+    side_pass.SideTraining._learn_block = timed_block
     ensemble.Ensemble.epoch = in_turn
     with np.load(split) as data:
         ratings = Ratings(data["train_user"], data["train_item"], data["train_rating"])
@@ -95,14 +83,15 @@ def versions(only: list[str]) -> Iterator[tuple[str, ...]]:
     """The functions to take a twin of, none first."""
     yield ()
     yield from ((name,) for name in only)
-    if len(only) > 1:
-        yield tuple(only)
+    for names in (SMALL, tuple(only)):
+        if len(names) > 1 and set(names) <= set(only):
+            yield names
 
 
 def measured(
     split: str, machine: dict[str, Any], rounds: int, plain: list[tuple[str, ...]]
 ) -> list:
-    """For each version the seconds of each kernel in an epoch, and the last objective."""
+    """For each version the seconds of an epoch's blocks, and the last objective."""
     with tempfile.TemporaryDirectory() as folder:
         children = []
         for names in plain:
@@ -131,13 +120,10 @@ def measured(
         for child in children:
             child.stdin.close()
             child.wait()
-    found = []
-    for names, times, last in zip(plain, least, objective, strict=True):
-        kernels: dict[str, float] = defaultdict(float)
-        for key, value in times.items():
-            kernels[key.split("|")[0]] += value
-        found.append({"plain": list(names), "objective": last, "seconds": dict(kernels)})
-    return found
+    return [
+        {"plain": list(names), "objective": last, "seconds": sum(times.values())}
+        for names, times, last in zip(plain, least, objective, strict=True)
+    ]
 
 
 def main() -> None:
@@ -171,7 +157,7 @@ def page_of(results: dict[str, Any]) -> str:
         "",
         (
             "By `benchmarks/emitted.py`: MovieLens 1M (80 %), one thread, each loop replaced by a "
-            "plain twin, all versions in turn; the kernels' time of an epoch as a multiple of what "
+            "plain twin, all versions in turn; the time of an epoch as a multiple of what "
             "it is with all loops emitted, and the objective at the end."
         ),
         "",
@@ -180,13 +166,11 @@ def page_of(results: dict[str, Any]) -> str:
     ]
     by_version: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
     for name, rows in results.items():
-        none = sum(rows[0]["seconds"].values())
         for row in rows:
-            share = sum(row["seconds"].values()) / none
+            share = row["seconds"] / rows[0]["seconds"]
             by_version[tuple(row["plain"])][name] = f"{share:.2f} | {row['objective']:.4f}"
     for names, cells in by_version.items():
-        shown = ", ".join(n if n in TWINS else f"{n} (plain since)" for n in names) or "none"
-        shown = "all of these" if set(TWINS) <= set(names) else shown
+        shown = "all of these" if set(TWINS) <= set(names) else ", ".join(names) or "none"
         lines.append(f"| {shown} | " + " | ".join(cells.get(one, " | ") for one in results) + " |")
     return "\n".join(lines) + "\n"
 

@@ -44,7 +44,7 @@ def log_products(product, out, safe):
 
 
 @njit(**INNER)
-def level_residual(rows, bias, level):
+def level_residual(rows, bias, level, sums):
     gap = rows.dtype.type(0)
     product = rows.dtype.type(1)
     lowest = rows.dtype.type(-60)
@@ -62,6 +62,8 @@ def level_residual(rows, bias, level):
         for s in range(rows.shape[1]):
             rows[t, s] *= -1 / total
         rows[t, level[t]] += 1
+        for s in range(rows.shape[1]):
+            sums[s] += rows[t, s]
     return gap, product
 
 
@@ -87,3 +89,38 @@ def add_levels(index, table, rows):
     for t in range(index.size):
         for s in range(table.shape[1]):
             rows[t, s] += table[index[t], s]
+
+
+@njit(**INNER)
+def store_levels(rows, index, table):
+    for t in range(index.size):
+        for s in range(table.shape[1]):
+            table[index[t], s] = rows[t, s]
+
+
+@njit(**INNER)
+def add_level_rows(first, last, column, level, coupling, total):
+    for position in range(first, last):
+        weights = coupling[column[position], level[position]]
+        for k in range(total.size):
+            total[k] += weights[k]
+
+
+@njit(**INNER)
+def add_context_rows(row, group, context_rows, gradient):
+    for q in range(row.size):
+        for k in range(context_rows.shape[1]):
+            gradient[group[q], k] += context_rows[row[q], k]
+
+
+@njit(**INNER)
+def move_coupling(w, v, gradient, mean, smoothing, pull, momentum, rate):
+    n, d = w.shape
+    for s in range(n):
+        for k in range(d):
+            v[s, k] = momentum * v[s, k] - pull * (w[s, k] - mean[s, k])
+        for other in range(n):
+            for k in range(d):
+                v[s, k] += smoothing[s, other] * gradient[other, k]
+        for k in range(d):
+            w[s, k] += rate * v[s, k]

@@ -15,7 +15,7 @@ from scipy.stats import chi2
 import referee
 from cli_runs import HANGS
 from ordbm.inference.conditioned import ConditionedMachine, softmax
-from ordbm.kernels import stages, steps
+from ordbm.kernels import stages, steps, unit_rows
 from ordbm.kernels.conditional import fill_level_exp
 from ordbm.kernels.hidden import softplus
 from ordbm.kernels.numerics import (
@@ -91,16 +91,46 @@ def test_extremes_do_not_overflow(dtype):
 
 
 @njit
-def level_step(row, level, on, rest, weights, bias, work, gradient, context):
+def level_step(row, level, on, rest, weights, bias, work, sums, gradient, context):
     """The stages of a tile of ratings, as `level_conditionals` takes it through them."""
     up, down, mean, product, scores, safe = work
     fill_level_exp(weights, up, down)
     stages.level_terms(row, level, on, rest, down, up, mean, product)
     all_safe = stages.log_products(product, scores, safe)
     ratios = scores.copy()
-    gap, total = stages.level_residual(scores, bias, level)
+    gap, total = stages.level_residual(scores, bias, level, sums)
     stages.spread_residual(scores, mean, row, level, on, gradient, context)
     return all_safe, ratios, gap - np.log(total)
+
+
+@njit
+def units_and_levels(row, group, table, sums, total, index, levels, stored):
+    """Rows of hidden units added up by groups and all in all, levels stored where they belong."""
+    unit_rows.add_context_rows(row, group, table[0], sums)
+    unit_rows.add_level_rows(0, row.size, group, row, table, total)
+    stages.store_levels(levels, index, stored)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "d"), [(1, 8), (3, 24), (5, 40), (11, 72)])
+def test_rows_of_units_and_levels(n, d, dtype):
+    """Padding and what no index names stay as they are."""
+    rng = np.random.default_rng(n * 100 + d)
+    close = {"rtol": 1e-5, "atol": 1e-5} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-12}
+    table = rng.normal(size=(2, 6, d)).astype(dtype)
+    row, group = rng.integers(6, size=9).astype(np.int32), rng.integers(2, size=9).astype(np.uint8)
+    sums, total = rng.normal(size=(2, d)).astype(dtype), rng.normal(size=d)
+    levels = rng.normal(size=(4, padded(n, LEVELS))).astype(dtype)
+    stored, index = rng.normal(size=(7, n)).astype(dtype), np.array([6, 0, 3, 2])
+    expected_sums, expected_total, expected_stored = sums.copy(), total.copy(), stored.copy()
+    for r, g in zip(row, group, strict=True):
+        expected_sums[g] += table[0, r]
+        expected_total += table[g, r]
+    expected_stored[index] = levels[:, :n]
+    units_and_levels(row, group, table, sums, total, index, levels, stored)
+    np.testing.assert_allclose(sums, expected_sums, **close)
+    np.testing.assert_allclose(total, expected_total, **close)
+    np.testing.assert_array_equal(stored, expected_stored)
 
 
 @njit
@@ -131,10 +161,12 @@ def test_level_vectors(n, d, dtype):
         work[3][:, :n] = 7  # left over from other ratings
     gradient = np.zeros((n, d), dtype)
     context = np.zeros((3, d), dtype)
+    sums = np.arange(wide, dtype=dtype)
     safe, ratios, objective = level_step(
-        row, level, on, rest, weights, bias, work, gradient, context
+        row, level, on, rest, weights, bias, work, sums, gradient, context
     )
     assert safe
+    np.testing.assert_allclose(sums, np.arange(wide) + work[4].sum(axis=0), **close)
     expected = np.zeros((n, d))
     log_chance = 0.0
     for t, (r, own) in enumerate(zip(row, level, strict=True)):

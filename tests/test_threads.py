@@ -4,11 +4,13 @@ import threading
 
 import numpy as np
 import pytest
+from numba import njit
 
 import ordbm
 from ordbm.errors import OrdbmError, SettingsError, ThreadsError
+from ordbm.kernels.barrier import break_barrier, meet, new_barrier
 from ordbm.runtime import cpus, threads
-from ordbm.runtime.threads import SpinBarrier, run_on_threads, thread_count
+from ordbm.runtime.threads import run_on_threads, thread_count
 from ordbm.training.ensemble import Ensemble
 
 
@@ -31,9 +33,48 @@ def startable(monkeypatch):
     return limit
 
 
+@njit(nogil=True)
+def in_step(barrier, threads, rounds, reached, me):
+    """Whether all were in the same round at every meeting."""
+    for number in range(rounds):
+        reached[me] = number
+        if not meet(barrier, threads):
+            return False
+        for other in range(threads):
+            if reached[other] != number:
+                return False
+        if not meet(barrier, threads):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_threads_meet(n):
+    barrier, reached, well = new_barrier(), np.zeros(n, np.int64), [False] * n
+
+    def work(thread):
+        well[thread] = in_step(barrier, n, 500, reached, thread)
+
+    run_on_threads(n, work)
+    assert all(well)
+
+
+def test_nobody_waits_for_those_who_will_not_come():
+    barrier, reached, well = new_barrier(), np.zeros(3, np.int64), [True] * 3
+
+    def work(thread):
+        if thread:
+            well[thread] = in_step(barrier, 3, 1, reached, thread)
+        else:
+            break_barrier(barrier)
+
+    run_on_threads(3, work)
+    assert well == [True, False, False]
+
+
 @pytest.mark.parametrize(("n", "wanted"), [(0, 3), (1, 3), (2, 3), (2, 4), (3, 4)])
 def test_threads_that_started_do_not_wait_for_one_that_cannot(startable, n, wanted):
-    started, barrier, entered = startable(n), SpinBarrier(wanted), []
+    started, barrier, entered = startable(n), threading.Barrier(wanted), []
 
     def work(thread):  # as the parts of a kernel, which wait for each other
         entered.append(thread)

@@ -18,6 +18,7 @@ import math
 
 from numba import njit
 
+from ordbm.kernels.barrier import meet
 from ordbm.kernels.numerics import fast_exp, sigmoid
 from ordbm.kernels.options import INNER, KERNEL
 from ordbm.kernels.stages import (
@@ -26,6 +27,7 @@ from ordbm.kernels.stages import (
     level_terms,
     log_products,
     spread_residual,
+    store_levels,
 )
 from ordbm.kernels.structures import LEVELS
 
@@ -56,15 +58,6 @@ def fill_level_exp(weights, up, down):
 
 
 @njit(**INNER)
-def store_levels(rows, index, table):
-    """table[index[t], s] = rows[t, s] for the n levels; `rows` is padded."""
-    for t in range(index.size):
-        to = table[index[t]]
-        for s in range(to.size):
-            to[s] = rows[t, s]
-
-
-@njit(**INNER)
 def spread_groups(by_group, group, scores):
     """scores[t, s] = by_group[t, group of s]."""
     for t in range(scores.shape[0]):
@@ -85,7 +78,7 @@ def sum_groups(scores, group, by_group):
 @njit(**KERNEL)
 def level_conditionals(
     first_chunk, last_chunk, chunk_column, entries, side, row_shift, hidden, link_work, own_scores,
-    other_scores, level_bias, level_group, gradients, n_rows, tile, objective,
+    other_scores, level_bias, level_group, gradients, n_rows, tile, objective, team,
 ):  # fmt: skip
     """log P(s) = b[s] + beta[i, s] + J(s) + other(s) + sum_k log(ratio to level r) - log Z (A.1).
 
@@ -106,9 +99,8 @@ def level_conditionals(
             column = entries.column[place]
             weights = side.coupling[column]
             gradient = gradients.coupling[place]
-            bias_gradient = gradients.bias[place]
-            for s in range(n):
-                bias_gradient[s] = 0
+            for s in range(tile.bias_gradient.size):
+                tile.bias_gradient[s] = 0
             for g in range(gradient.shape[0]):
                 for k in range(gradient.shape[1]):
                     gradient[g, k] = 0
@@ -152,23 +144,24 @@ def level_conditionals(
                     store_levels(scores, position, own_scores)
                 if other_scores.size:
                     add_levels(entries.in_transpose[begin : begin + count], other_scores, scores)
-                gap, total = level_residual(scores, bias, level)
+                gap, total = level_residual(scores, bias, level, tile.bias_gradient)
                 total_log += gap - math.log(total)
-                for t in range(count):
-                    for s in range(n):
-                        bias_gradient[s] += scores[t, s]
                 if level_group.size:
                     sum_groups(scores, level_group, by_group)
                 spread_residual(by_group, mean, row, group, hidden.on, gradient, context)
                 if link_work.score.size:
                     store_levels(scores, slot, link_work.residual)
+            for s in range(n):
+                gradients.bias[place, s] = tile.bias_gradient[s]
         objective[chunk] = total_log
+    return meet(team.barrier, team.threads)
 
 
 @njit(**KERNEL)
 def gaussian_conditionals(
     first_chunk, last_chunk, chunk_column, entries, value, side, row_shift, hidden, link_work,
     own_scores, other_scores, level_bias, gradients, n_rows, p, leave_out, objective,
+    team,
 ):  # fmt: skip
     """log N(r; mu, 1), mu_i = beta_i + J + sum_k p_k gamma_ik + other (A.2).
 
@@ -217,3 +210,4 @@ def gaussian_conditionals(
                 if link_work.score.size:
                     link_work.residual[position - row_shift[r], 0] = error
         objective[chunk] = total_log
+    return meet(team.barrier, team.threads)

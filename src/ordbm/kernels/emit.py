@@ -2,7 +2,7 @@
 
 A row of hidden units is short (20, say), a row of levels shorter, and LLVM's own vectoriser spends
 more time entering such a loop than in it. `Vectors` spells the vectors out; the functions that are
-written with it are in `stages`.
+written with it are in `stages` and `unit_rows`.
 """
 
 from llvmlite import ir
@@ -120,6 +120,11 @@ class Vectors:
         address = self.builder.bitcast(address, self.vector.as_pointer())
         self.builder.store(vector, address).align = 4
 
+    def prefetch(self, address):
+        """Ask for the cache line at `address`."""
+        address = self.builder.bitcast(address, ir.IntType(8).as_pointer())
+        self.call("llvm.prefetch.p0", ir.VoidType(), address, INT(0), INT(3), INT(1))
+
     def scalar(self, address):
         """The number at `address` in every lane."""
         return self.spread(self.builder.load(address))
@@ -141,8 +146,16 @@ class Vectors:
         name = f"llvm.masked.load.v{self.lanes}f{32 if self.single else 64}.p0"
         return self.call(name, self.vector, address, INT(4), mask, self.constant(0.0))
 
+    def store_masked(self, vector, address, mask):
+        address = self.builder.bitcast(address, self.vector.as_pointer())
+        name = f"llvm.masked.store.v{self.lanes}f{32 if self.single else 64}.p0"
+        self.call(name, ir.VoidType(), vector, address, INT(4), mask)
+
     def add(self, a, b):
         return self.builder.fadd(a, b, flags=FUSED)
+
+    def subtract(self, a, b):
+        return self.builder.fsub(a, b, flags=FUSED)
 
     def multiply(self, a, b):
         return self.builder.fmul(a, b, flags=FUSED)

@@ -2,19 +2,12 @@
 
 from numba import njit
 
+from ordbm.kernels.barrier import meet
 from ordbm.kernels.numerics import fast_exp, fast_log, sigmoid
 from ordbm.kernels.options import INNER, KERNEL
+from ordbm.kernels.unit_rows import add_level_rows
 
 _SURE = 60.0  # the largest |x_k| that makes a difference in float32
-
-
-@njit(**INNER)
-def add_level_rows(first, last, column, level, coupling, total):
-    """total_k += sum_p W[column_p, level_p, k] over positions first..last, in float64."""
-    for position in range(first, last):
-        weights = coupling[column[position], level[position]]
-        for k in range(total.size):
-            total[k] += weights[k]
 
 
 @njit(inline="always")
@@ -45,7 +38,7 @@ def rows_input(first_row, last_row, rows, hidden_bias, coupling, total, out):
 
 
 @njit(**KERNEL)
-def fill_hidden(first, last, row, rows, side, n_hidden, total, hidden):
+def fill_hidden(first, last, row, rows, side, n_hidden, total, hidden, team):
     """P(h_k = 1 | r) of the block's rows first..last; units that fill a vector are never on."""
     steepest = side.hidden_bias.dtype.type(_SURE if side.hidden_bias.itemsize == 4 else 10 * _SURE)
     for r in range(first, last):
@@ -64,6 +57,7 @@ def fill_hidden(first, last, row, rows, side, n_hidden, total, hidden):
         for k in range(n_hidden, x.size):
             on[k] = 0
             off[k] = 1
+    return meet(team.barrier, team.threads)
 
 
 @njit(**INNER)

@@ -104,37 +104,63 @@ def log_products(typingctx, product, out, safe):
     return types.boolean(product, out, safe), codegen
 
 
+def _over_levels(v, index, table, rows, body):
+    """Emit body(address in table[index[t]], address in rows[t], mask) for all ratings and levels.
+
+    `rows` (tile, padded n) has whole vectors, `table` (.., n) does not.
+    """
+    n = table.shape[1]
+    with v.steps(n) as (s, _):
+        mask = v.below(s, n)
+        with v.each(index.shape[0]) as (t, _):
+            at = v.place(v.row(table, v.index(index, t)), s)
+            body(at, v.place(v.row(rows, t), s), mask)
+
+
 @intrinsic
 def add_levels(typingctx, index, table, rows):
     """rows[t, s] += table[index[t], s] for the n levels; `rows` is padded, `table` is not."""
 
     def codegen(context, builder, signature, args):
         v = Vectors(context, builder, signature.args[1].dtype, LEVELS)
-        index, table, rows = v.arrays(signature, args, 0, 1, 2)
-        n = table.shape[1]
-        with v.steps(n) as (s, _):
-            mask = v.below(s, n)
-            with v.each(index.shape[0]) as (t, _):
-                source = v.place(v.row(table, v.index(index, t)), s)
-                to = v.place(v.row(rows, t), s)
-                v.store(v.add(v.load(to), v.load_masked(source, mask)), to)
+
+        def body(source, to, mask):
+            v.store(v.add(v.load(to), v.load_masked(source, mask)), to)
+
+        _over_levels(v, *v.arrays(signature, args, 0, 1, 2), body)
         return context.get_dummy_value()
 
     return types.void(index, table, rows), codegen
 
 
 @intrinsic
-def level_residual(typingctx, rows, bias, level):
+def store_levels(typingctx, rows, index, table):
+    """table[index[t], s] = rows[t, s] for the n levels; `rows` is padded, `table` is not."""
+
+    def codegen(context, builder, signature, args):
+        v = Vectors(context, builder, signature.args[0].dtype, LEVELS)
+
+        def body(to, source, mask):
+            v.store_masked(v.load(source), to, mask)
+
+        _over_levels(v, *v.arrays(signature, args, 1, 2, 0), body)
+        return context.get_dummy_value()
+
+    return types.void(rows, index, table), codegen
+
+
+@intrinsic
+def level_residual(typingctx, rows, bias, level, sums):
     """rows[t, s] = [s = own] - P(s) with P(s) = e^(rows[t, s] + bias[s]) / Z, own = level[t].
 
-    Returns two numbers, which give sum_t log P(own): the sum over t of log(P(own) / P(highest)),
-    and the product of 1 / P(highest). Both arrays are padded, and the bias of padding is so low
-    that its P is nothing.
+    sums[s] += rows[t, s]. Returns two numbers, which give sum_t log P(own): the sum over t of
+    log(P(own) / P(highest)), and the product of 1 / P(highest). All are padded, and the bias of
+    padding is so low that its P is nothing.
     """
 
     def codegen(context, builder, signature, args):
         v = Vectors(context, builder, signature.args[0].dtype, LEVELS)
-        rows, bias, level = v.arrays(signature, args, 0, 1, 2)
+        rows, bias, level, sums = v.arrays(signature, args, *range(4))
         lane = ir.Constant(v.ints, list(range(LEVELS)))
         gap = cgutils.alloca_once_value(builder, v.constant(0.0))
         product = cgutils.alloca_once_value(builder, v.constant(1.0))
@@ -170,11 +196,14 @@ def level_residual(typingctx, rows, bias, level):
                 observed = builder.select(
                     builder.icmp_signed("==", here, own), v.constant(1.0), v.constant(0.0)
                 )
-                v.store(v.multiply_add(v.load(to), share, observed), to)
+                residual = v.multiply_add(v.load(to), share, observed)
+                v.store(residual, to)
+                so_far = v.place(sums.data, s)
+                v.store(v.add(v.load(so_far), residual), so_far)
         first = [builder.extract_element(builder.load(x), INT(0)) for x in (gap, product)]
         return context.make_tuple(builder, signature.return_type, first)
 
-    return types.UniTuple(rows.dtype, 2)(rows, bias, level), codegen
+    return types.UniTuple(rows.dtype, 2)(rows, bias, level, sums), codegen
 
 
 @intrinsic

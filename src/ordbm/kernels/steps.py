@@ -1,12 +1,14 @@
 """The gradient of a column over one block, and the step that follows it at once.
 
 A column belongs to one thread, which sums its slots in their order: the result does not depend on
-the number of threads.
+the number of threads. What is given a `team` ends when all of it have come so far (see `barrier`).
 """
 
 from numba import njit
 
+from ordbm.kernels.barrier import meet
 from ordbm.kernels.options import INNER, KERNEL
+from ordbm.kernels.unit_rows import add_context_rows, move_coupling
 
 
 @njit(**INNER)
@@ -32,18 +34,6 @@ def move_bias(w, v, gradient, mean, smoothing, pull, momentum, rate):
         add_scaled(gradient[other], smoothing[other], v)
     for s in range(w.size):
         w[s] += rate * v[s]
-
-
-@njit(**INNER)
-def move_coupling(w, v, gradient, mean, smoothing, pull, momentum, rate):
-    """v = momentum v + K g - pull (w - mean);  w += rate v, for one column's coupling (n, d)."""
-    n, d = w.shape
-    for s in range(n):
-        for k in range(d):
-            v[s, k] = momentum * v[s, k] - pull * (w[s, k] - mean[s, k])
-        for other in range(n):
-            add_scaled(smoothing[s, other], gradient[other], v[s])
-        add_scaled(rate, v[s], w[s])
 
 
 @njit(**KERNEL)
@@ -72,9 +62,22 @@ def fill_contrast(first, last, entries, value, row_shift, on, sample_on, sample,
 
 
 @njit(**KERNEL)
+def sum_chunks(first, last, chunk_context, n_chunks, context, team):
+    """context (rows, d) is the sum of the chunks', for rows first..last."""
+    one = context.dtype.type(1)
+    for r in range(first, last):
+        for k in range(context.shape[1]):
+            context[r, k] = 0
+        for chunk in range(n_chunks):
+            add_scaled(one, chunk_context[chunk, r], context[r])
+    return meet(team.barrier, team.threads)
+
+
+@njit(**KERNEL)
 def step_columns(
-    first, last, entries, value, context, counts, n_rows, side, velocity, tables, gradients, step
-):
+    first, last, entries, value, context, counts, n_rows, side, velocity, tables, gradients, step,
+    team,
+):  # fmt: skip
     """v = momentum v + K g - pull (w - mean);  w += rate v, of the block's columns first..last.
 
     `context` (rows, d) is what the other ratings of a row ask of its hidden units: each entry adds
@@ -82,21 +85,21 @@ def step_columns(
 
     `counts` (C,) is how many ratings each column has; the prior pulls by the share that is here.
     """
-    one = side.hidden_bias.dtype.type(1)
     for place in range(first, last):
         begin = entries.column_entry[place]
         end = entries.column_entry[place + 1]
-        if context.size:
+        gradient = gradients.coupling[place]
+        if context.size and value.size:
             for q in range(begin, end):
-                given = value[entries.position[q]] if value.size else one
-                target = gradients.coupling[place, entries.group[q]]
-                add_scaled(given, context[entries.row[q]], target)
+                add_scaled(value[entries.position[q]], context[entries.row[q]], gradient[0])
+        elif context.size:
+            add_context_rows(entries.row[begin:end], entries.group[begin:end], context, gradient)
         column = entries.column[place]
         count = counts[column]
         share = side.hidden_bias.dtype.type((end - begin) / count)
         rate = step_size(step, step.coupling_precision, step.coupling_curvature, count, n_rows)
         move_coupling(
-            side.coupling[column], velocity.coupling[column], gradients.coupling[place],
+            side.coupling[column], velocity.coupling[column], gradient,
             tables.coupling_mean[column if len(tables.coupling_mean) > 1 else 0], tables.smoothing,
             step.coupling_precision * share, step.momentum, rate,
         )  # fmt: skip
@@ -107,6 +110,7 @@ def step_columns(
                 tables.bias_mean[column], tables.bias_smoothing, step.bias_precision * share,
                 step.momentum, rate,
             )  # fmt: skip
+    return meet(team.barrier, team.threads)
 
 
 @njit(**KERNEL)

@@ -111,6 +111,7 @@ class Tile(NamedTuple):
     by_group: Floats  # (tile, padded G) scores or residuals; `scores` itself if G = n
     scores: Floats  # (tile, padded n)
     level_bias: Floats  # (padded n,)
+    bias_gradient: Floats  # (padded n,) of a column
     column: NDArray[np.int64]  # (tile,) the same for all
     slot: NDArray[np.int64]  # (tile,)
     safe: NDArray[np.uint8]  # (tile, padded G / LEVELS) which products are in range, by bits
@@ -146,3 +147,11 @@ class Step(NamedTuple):
     hidden_curvature: np.floating
     link_precision: np.floating
     link_curvature: np.floating
+
+
+class Team(NamedTuple):
+    """One thread among those that learn together; alone, it meets nobody."""
+
+    thread: int
+    threads: int
+    barrier: NDArray[np.int64]

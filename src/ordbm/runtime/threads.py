@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +11,6 @@ from ordbm.runtime.cpus import usable_cpus
 from ordbm.runtime.interruption import listening, part_of_work, safe_point
 
 HEARD_WITHIN = 0.1  # seconds after which Ctrl-C is heard, at the latest
-SPINS = 2_000  # looks at a barrier without pause, a millisecond or two
-NAP = 1e-5  # seconds between looks after that
 MOST_THREADS = 1024  # more than the largest computers of today can use for one model
 
 
@@ -89,42 +86,6 @@ def _run_team(threads: int, work: Callable[[int], Any]) -> None:
         member.join()
     if errors:
         raise errors[0]
-
-
-class SpinBarrier:
-    """`threading.Barrier` for waits of microseconds: those who wait look again and again.
-
-    Waking a thread that sleeps takes longer than many a phase of a block. After a while each look
-    gives the processor away, so that a machine with fewer free cores than threads only gets slower.
-    """
-
-    def __init__(self, parties: int) -> None:
-        self.parties, self._arrived, self._meeting = parties, 0, 0
-        self._broken = False
-        self._lock = threading.Lock()
-
-    def wait(self) -> None:
-        """Wait until all have called this; a `BrokenBarrierError` if one of them cannot.
-
-        Here is also a safe point: whoever is ended by it must `abort`, as after any error.
-        """
-        safe_point()
-        with self._lock:
-            meeting = self._meeting
-            self._arrived += 1
-            if self._arrived == self.parties:
-                self._arrived = 0
-                self._meeting += 1
-        looks = 0
-        while self._meeting == meeting:
-            if self._broken:
-                raise threading.BrokenBarrierError
-            looks += 1
-            time.sleep(0 if looks < SPINS else NAP)
-
-    def abort(self) -> None:
-        """Let nobody wait for those who will not come."""
-        self._broken = True
 
 
 def _start(team: list[threading.Thread], started: list[threading.Thread]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,23 @@ CACHE_LINE = 64  # bytes
 CHUNK_ENTRIES = 1024  # ratings that one thread takes at a time; fixed, so that sums are too
 MOST_CHUNKS = 16  # of a block
 LINK_CHUNKS = 8  # tables of link gradients that a block sums; fixed, so that sums are too
+
+
+class Bounds(NamedTuple):
+    """Where the parts of a block begin."""
+
+    row: list[int]  # of each thread, and the end
+    column: list[int]  # of each thread, and the end
+    link_row: list[int]  # of rows whose links are summed in one table, and the end
+
+
+def bounds_of(block: Block, threads: int) -> Bounds:
+    """Parts of about as many ratings."""
+    return Bounds(
+        parts(block.row_slot, threads).tolist(),
+        parts(block.entries.column_entry, threads).tolist(),
+        parts(block.row_slot, LINK_CHUNKS).tolist(),
+    )
 
 
 def cut_blocks(
@@ -128,9 +145,12 @@ def _chunks(column_entry: Array) -> Array:
 
 
 def aligned(shape: Any, dtype: Any, value: float = 0.0) -> np.ndarray:
-    """A new array that begins on a cache line, so that no vector of it lies on two."""
+    """A new array that has its cache lines for itself.
+
+    No vector of it lies on two, and threads that write to their own do not take lines from others.
+    """
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    raw = np.zeros(size + CACHE_LINE, np.uint8)
+    raw = np.zeros(padded(size, CACHE_LINE) + CACHE_LINE, np.uint8)
     first = -raw.ctypes.data % CACHE_LINE
     array = raw[first : first + size].view(dtype).reshape(shape)
     if value:
@@ -193,9 +213,10 @@ def tile_for(n_levels: int, n_groups: int, n_hidden: int, dtype: Any) -> Tile:
         by_group=scores if n_groups == n_levels else aligned((TILE, groups), dtype),
         scores=scores,
         level_bias=aligned(whole, dtype),
-        column=np.zeros(TILE, np.int64),
-        slot=np.zeros(TILE, np.int64),
-        safe=np.zeros((TILE, groups // LEVELS), np.uint8),
+        bias_gradient=aligned(whole, dtype),
+        column=aligned(TILE, np.int64),
+        slot=aligned(TILE, np.int64),
+        safe=aligned((TILE, groups // LEVELS), np.uint8),
     )
 
 
@@ -203,12 +224,12 @@ def row_work_for(n_levels: int, n_hidden: int, links: Links, n_pair: int, dtype:
     """One thread's."""
     d = padded(n_hidden)
     return RowWork(
-        total=np.zeros(d),
+        total=aligned(d, np.float64),
         sum=aligned(d, dtype),
         potential=aligned(n_levels, dtype),
         level_gradient=aligned(n_levels, dtype),
         pull=aligned((n_pair, n_levels), dtype),
-        where=np.full(links.n_columns if links.n_edges else 1, -1, np.int64),
+        where=aligned(links.n_columns if links.n_edges else 1, np.int64, -1),
         found=link_room(links),
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ordbm.data.csr import CSR
+from ordbm.kernels.barrier import break_barrier, new_barrier, wait_for
 from ordbm.kernels.conditional import gaussian_conditionals, level_conditionals
 from ordbm.kernels.hidden import fill_hidden
 from ordbm.kernels.links import (
@@ -19,19 +19,26 @@ from ordbm.kernels.links import (
     sum_link_residuals,
 )
 from ordbm.kernels.sampling import sample_rows
-from ordbm.kernels.steps import fill_contrast, step_columns, step_links, step_shared
-from ordbm.kernels.structures import Block, Entries, Step, Tables
+from ordbm.kernels.steps import (
+    fill_contrast,
+    step_columns,
+    step_links,
+    step_shared,
+    sum_chunks,
+)
+from ordbm.kernels.structures import Entries, Step, Tables, Team
 from ordbm.model.learners import ContrastiveDivergence, Learner, PseudoLikelihood
 from ordbm.model.machine import Parameters, Side
 from ordbm.model.side_scores import hidden_inputs, link_room, side_scores
 from ordbm.priors.counts import count_adaptive_precision
 from ordbm.priors.resolved import expected_couplings
 from ordbm.runtime.arrays import Array
-from ordbm.runtime.threads import SpinBarrier, run_on_threads, share
+from ordbm.runtime.interruption import safe_point
+from ordbm.runtime.threads import run_on_threads, share
 from ordbm.training.blocks import (
     LINK_CHUNKS,
+    bounds_of,
     cut_blocks,
-    parts,
     row_work_for,
     score_table,
     tile_for,
@@ -51,7 +58,6 @@ class _Pass(NamedTuple):
     level_velocity: Array
     other: Array  # (N, n) what the other side says, by its positions; or empty
     epoch: int
-    barrier: SpinBarrier
     objective: Array  # of each chunk, or of each row if it is sampled
 
     def share(self, entries: Entries, rows: CSR) -> Any:
@@ -104,6 +110,7 @@ class SideTraining:
         optimiser = learner.optimiser
         size = optimiser.ratings_per_block(len(rows.column), side.n_columns)
         self.blocks = cut_blocks(rows, transposed, seed, group, optimiser.block_rows, size)
+        self.bounds = [bounds_of(block, threads) for block in self.blocks]
         n_pair = len(tables.pair)
         self.workspace = workspace_for(
             self.blocks,
@@ -159,20 +166,24 @@ class SideTraining:
             coupling_precision=level_bias.dtype.type(precision),
             bias_precision=level_bias.dtype.type(self.bias_precision),
         )
+        contrastive = isinstance(self.learner, ContrastiveDivergence)
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.blocks))
         now = _Pass(
             self._tables_now(), step, level_bias, level_velocity, other, epoch,
-            SpinBarrier(self.threads), np.zeros(self._objective_start[-1]),
+            np.zeros(self._objective_start[-1]),
         )  # fmt: skip
+        barrier = new_barrier()
 
         def work(numbers: Array, thread: int) -> None:
+            team = Team(thread, self.threads, barrier)
+            learn = self._contrast if contrastive else self._learn_block
             try:
                 for number in numbers:
-                    self._learn_block(now, int(number), thread)
-            except threading.BrokenBarrierError:
-                return  # another thread failed, and says why
+                    safe_point()
+                    if not learn(now, int(number), team):
+                        return  # another thread failed, and says why
             except BaseException:
-                now.barrier.abort()
+                break_barrier(barrier)
                 raise
 
         turns = np.array_split(order, max(1, min(len(order), len(self.rows.column) // AT_ONCE)))
@@ -185,107 +196,116 @@ class SideTraining:
                 self.side.parameters.coupling[:, level] = self.parameters.coupling[:, group]
         return float(now.objective.sum())
 
-    def _learn_block(self, now: _Pass, number: int, thread: int) -> None:
+    def _learn_block(self, now: _Pass, number: int, team: Team) -> bool:
         """One thread's part of a block: hidden units, gradients, then a step of every column.
 
         The threads meet between these and split each one by whole rows, columns or chunks of
-        columns, so that results are the same for any number of threads.
+        columns, so that results are the same for any number of threads. False if one is missing.
         """
-        block = self.blocks[number]
-        side, rows, links = self.parameters, self.rows, self.side.links
-        hidden, gradients, link_work, sample = self.workspace
-        work = self.row_work[thread]
-        n_rows, entries = len(block.row), block.entries
-        contrastive = isinstance(self.learner, ContrastiveDivergence)
-        meet = now.barrier.wait
-        first, last = parts(block.row_slot, self.threads)[thread : thread + 2]
-        own_columns = parts(entries.column_entry, self.threads)[thread : thread + 2]
-
-        fill_hidden(
-            first, last, block.row, self.grouped_rows, side, self.side.n_hidden, work.total, hidden
-        )
-        if contrastive:
-            sample_rows(
-                first, last, block.row, block.row_slot, self._chain(now.epoch), rows, side,
-                self.side.n_hidden, links, now.tables, now.level_bias, now.other, hidden.on,
-                gradients.context, sample, work, now.objective,
-            )  # fmt: skip
-        elif links.n_edges:
+        block, bounds, links = self.blocks[number], self.bounds[number], self.side.links
+        work, (hidden, gradients, link_work, _) = self.row_work[team.thread], self.workspace
+        rows_here = bounds.row[team.thread : team.thread + 2]
+        if links.n_edges:
             fill_link_scores(
-                first, last, block.row, block.row_shift, rows, links, side.link_weight,
-                now.tables.pair, work, link_work.score,
+                *rows_here, block.row, block.row_shift, self.rows, links,
+                self.parameters.link_weight, now.tables.pair, work, link_work.score,
             )  # fmt: skip
-        meet()
-        if contrastive:
-            fill_contrast(
-                *own_columns, entries, rows.value, block.row_shift, hidden.on, gradients.context,
-                sample, gradients,
-            )  # fmt: skip
-        else:
-            self._conditionals(now, number, thread)
-            meet()
-            chunks = gradients.chunk_context[: len(block.chunk_column) - 1]
-            begin, end = share(n_rows, thread, self.threads)
-            np.sum(chunks[:, begin:end], axis=0, out=gradients.context[begin:end])
-        self._link_gradients(now, block, thread)
-        meet()
-        if thread == 0:
-            step_shared(
-                n_rows, len(entries.column), now.share(entries, rows), len(rows.column), side,
-                self.velocity, now.tables.bias_smoothing, now.level_bias, now.level_velocity,
-                hidden.on if contrastive else gradients.context,
-                gradients.context if contrastive else gradients.context[:0],
-                gradients.bias, now.step, work.sum, work.level_gradient,
-            )  # fmt: skip
-        step_columns(
-            *own_columns, entries, rows.value, gradients.context[: 0 if contrastive else None],
-            self.column_count, n_rows, side, self.velocity, now.tables,
-            gradients, now.step,
+        if not fill_hidden(
+            *rows_here, block.row, self.grouped_rows, self.parameters, self.side.n_hidden,
+            work.total, hidden, team,
+        ):  # fmt: skip
+            return False
+        if not self._conditionals(now, number, team):
+            return False
+        if links.n_edges:
+            for chunk in range(*share(LINK_CHUNKS, team.thread, team.threads)):
+                sum_link_residuals(
+                    *bounds.link_row[chunk : chunk + 2], block.row, block.row_shift, self.rows,
+                    links, now.tables.pair, link_work, work, gradients.link[chunk],
+                )  # fmt: skip
+        if not sum_chunks(
+            *share(len(block.row), team.thread, team.threads), gradients.chunk_context,
+            len(block.chunk_column) - 1, gradients.context, team,
+        ):  # fmt: skip
+            return False
+        context = gradients.context
+        return self._step(now, number, team, context, context[:0], context)
+
+    def _contrast(self, now: _Pass, number: int, team: Team) -> bool:
+        """The same by samples."""
+        block, bounds, links = self.blocks[number], self.bounds[number], self.side.links
+        work, (hidden, gradients, _, sample) = self.row_work[team.thread], self.workspace
+        rows_here = bounds.row[team.thread : team.thread + 2]
+        fill_hidden(
+            *rows_here, block.row, self.grouped_rows, self.parameters, self.side.n_hidden,
+            work.total, hidden, team._replace(threads=1),
+        )  # fmt: skip
+        sample_rows(
+            *rows_here, block.row, block.row_slot, self._chain(now.epoch), self.rows,
+            self.parameters, self.side.n_hidden, links, now.tables, now.level_bias, now.other,
+            hidden.on, gradients.context, sample, work, now.objective,
+        )  # fmt: skip
+        if not wait_for(team):
+            return False
+        fill_contrast(
+            *bounds.column[team.thread : team.thread + 2], block.entries, self.rows.value,
+            block.row_shift, hidden.on, gradients.context, sample, gradients,
         )  # fmt: skip
         if links.n_edges:
+            for chunk in range(*share(LINK_CHUNKS, team.thread, team.threads)):
+                sum_link_contrasts(
+                    *bounds.link_row[chunk : chunk + 2], block.row, block.row_shift, self.rows,
+                    links, now.tables.pair, sample, work, gradients.link[chunk],
+                )  # fmt: skip
+        if not wait_for(team):
+            return False
+        none = gradients.context[:0]
+        return self._step(now, number, team, hidden.on, gradients.context, none)
+
+    def _step(
+        self, now: _Pass, number: int, team: Team, plus: Array, minus: Array, context: Array
+    ) -> bool:
+        """The last phase: steps of what all columns share, of links, and of the columns."""
+        block, side, gradients = self.blocks[number], self.parameters, self.workspace.gradients
+        n_rows, entries, work = len(block.row), block.entries, self.row_work[team.thread]
+        if team.thread == 0:
+            step_shared(
+                n_rows, len(entries.column), now.share(entries, self.rows), len(self.rows.column),
+                side, self.velocity, now.tables.bias_smoothing, now.level_bias, now.level_velocity,
+                plus, minus, gradients.bias, now.step, work.sum, work.level_gradient,
+            )  # fmt: skip
+        if self.side.links.n_edges:
             step_links(
-                *share(links.n_edges, thread, self.threads), gradients.link,
-                now.share(entries, rows), n_rows, self.support, side.link_weight,
+                *share(self.side.links.n_edges, team.thread, team.threads), gradients.link,
+                now.share(entries, self.rows), n_rows, self.support, side.link_weight,
                 self.velocity.link_weight, now.step,
             )  # fmt: skip
-        meet()
+        return step_columns(
+            *self.bounds[number].column[team.thread : team.thread + 2], entries, self.rows.value,
+            context, self.column_count, n_rows, side, self.velocity, now.tables, gradients,
+            now.step, team,
+        )  # fmt: skip
 
-    def _conditionals(self, now: _Pass, number: int, thread: int) -> None:
+    def _conditionals(self, now: _Pass, number: int, team: Team) -> bool:
         """Gradients of log P(r_i | all other ratings), chunk by chunk of the block's columns."""
         assert isinstance(self.learner, PseudoLikelihood)
         block, side = self.blocks[number], self.parameters
         hidden, gradients, link_work, _ = self.workspace
         own = self.scores if self.learner.other_side == "exact" else self.scores[:0]
-        chunks = share(len(block.chunk_column) - 1, thread, self.threads)
+        chunks = share(len(block.chunk_column) - 1, team.thread, team.threads)
         objective = now.objective[self._objective_start[number] :]
         if self.rows.value.size:
-            gaussian_conditionals(
+            return gaussian_conditionals(
                 *chunks, block.chunk_column, block.entries, self.rows.value, side,
                 block.row_shift, hidden, link_work, own, now.other, now.level_bias, gradients,
-                len(block.row), self.row_work[thread].sum, self.learner.leave_out, objective,
+                len(block.row), self.row_work[team.thread].sum, self.learner.leave_out, objective,
+                team,
             )  # fmt: skip
-        else:
-            level_conditionals(
-                *chunks, block.chunk_column, block.entries, side, block.row_shift, hidden,
-                link_work, own, now.other, now.level_bias, self.group, gradients, len(block.row),
-                self.tiles[thread], objective,
-            )  # fmt: skip
-
-    def _link_gradients(self, now: _Pass, block: Block, thread: int) -> None:
-        """Gradients of all links, each chunk of the block's rows in a table of its own."""
-        links = self.side.links
-        if not links.n_edges:
-            return
-        _, gradients, link_work, sample = self.workspace
-        bounds = parts(block.row_slot, LINK_CHUNKS)
-        contrastive = isinstance(self.learner, ContrastiveDivergence)
-        for chunk in range(*share(LINK_CHUNKS, thread, self.threads)):
-            of_chunk = (bounds[chunk], bounds[chunk + 1], block.row, block.row_shift, self.rows)
-            work, out = self.row_work[thread], gradients.link[chunk]
-            if contrastive:
-                sum_link_contrasts(*of_chunk, links, now.tables.pair, sample, work, out)
-            else:
-                sum_link_residuals(*of_chunk, links, now.tables.pair, link_work, work, out)
+        return level_conditionals(
+            *chunks, block.chunk_column, block.entries, side, block.row_shift, hidden, link_work,
+            own, now.other, now.level_bias, self.group, gradients, len(block.row),
+            self.tiles[team.thread], objective, team,
+        )  # fmt: skip
 
     def _chain(self, epoch: int) -> tuple[int, int, int]:
         """Steps of a Gibbs chain in this epoch, and what its random numbers are drawn by."""
