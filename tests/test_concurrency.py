@@ -29,7 +29,7 @@ def file(tmp_path_factory):
 
 def asked(model, folder, number):
     """What one thread asks, all of it new to the model, and the file that it saves."""
-    users, items = range(40), range(30)
+    users, items = range(number, 40, THREADS), range(30)
     path = folder / str(number)
     model.save(path)
     return (

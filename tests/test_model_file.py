@@ -16,7 +16,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import ordbm
@@ -193,7 +193,6 @@ model_settings = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150)
 @given(sparse_ratings(), model_settings)
 def test_fit_save_load_predict_gives_the_same_bytes(tmp_path_factory, ratings, told):
     if ratings.is_continuous:

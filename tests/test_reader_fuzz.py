@@ -37,7 +37,7 @@ def test_damaged_texts_are_read_right_or_refused_with_the_right_lines(tmp_path, 
     if layout != "netflix":
         told |= {"header": header, "user": 0, "item": 1, "rating": 2}
     n_read = n_reported = 0
-    for _ in range(400):
+    for _ in range(150):
         mutant = damaged(rng, content, others)
         path.write_bytes(mutant)
         good, bad = judged(mutant, layout, header)
@@ -57,8 +57,8 @@ def test_damaged_texts_are_read_right_or_refused_with_the_right_lines(tmp_path, 
         else:
             assert re.search("is empty|has no data|first line|UTF-|damaged|not a column", found)
             assert bad or not good or re.search(rb"[\0\xfe\xff]|^\x1f\x8b|^PK", mutant)
-    assert n_read > 20
-    assert n_reported > 100
+    assert n_read > 7
+    assert n_reported > 35
 
 
 @pytest.mark.parametrize("number", range(len(texts())))
@@ -69,7 +69,7 @@ def test_damaged_texts_whose_form_must_be_guessed(tmp_path, number):
     rng = np.random.default_rng(1000 + number)
     path = tmp_path / name
     n_read = 0
-    for _ in range(150):
+    for _ in range(60):
         mutant = damaged(rng, content, others)
         path.write_bytes(mutant)
         found = read_or_words(path)
@@ -81,7 +81,7 @@ def test_damaged_texts_whose_form_must_be_guessed(tmp_path, number):
                 assert len(found) + found.n_duplicates in (n_lines - 1, n_lines)
         else:
             assert found
-    assert 10 < n_read < 140
+    assert 4 < n_read < 56
 
 
 def sound_ratings():
@@ -114,10 +114,10 @@ def test_damaged_files_with_checksums_are_refused_or_right(tmp_path, form):
     content = path.read_bytes()
     rng = np.random.default_rng(7)
     outcomes = []
-    for _ in range(700):
+    for _ in range(250):
         path.write_bytes(damaged(rng, content, content))
         outcomes.append(outcome(path, expected))
-    assert outcomes.count("refused") > 300
+    assert outcomes.count("refused") > 100
     assert "other" not in outcomes
 
 
@@ -129,7 +129,7 @@ def test_damaged_parquet_without_checksums_never_does_harm(tmp_path):
         parquet.write_table(expected.to_frame("pyarrow"), path, compression=compression)
         content = path.read_bytes()
         rng = np.random.default_rng(8)
-        for _ in range(500):
+        for _ in range(200):
             path.write_bytes(damaged(rng, content, content))
             outcomes.add(outcome(path, expected))
     assert "refused" in outcomes
@@ -139,7 +139,7 @@ def test_files_of_noise_are_refused(tmp_path):
     rng = np.random.default_rng(9)
     names = ("x.csv", "u.data", "ratings.dat", "mv_0000001.txt", "x.parquet", "x.zip", "x.tar.gz")
     starts = (b"", b"PK\x03\x04", b"\x1f\x8b\x08\0", b"PAR1", b"1:\n", b"user,item,rating\n")
-    for trial in range(300):
+    for trial in range(150):
         path = tmp_path / names[trial % len(names)]
         path.write_bytes(starts[trial % len(starts)] + rng.bytes(int(rng.integers(0, 400))))
         with pytest.raises(OrdbmError):
