@@ -44,6 +44,26 @@ def test_a_name_of_the_header_over_two_lines(header, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("name", "layout", "content", "verdict"),
+    [
+        ("u.data", "tsv", b"1.0\t1e3\t1\n2.0\t1e3\t3\n", READ),  # users 1 and 2
+        ("u.data", "tsv", b"1.0\t7\t1\n2\t7\t3\n", READ),  # users "1.0" and "2"
+        ("r.dat", "colons", b"1::2::3,5\n1::3::4\n", READ),
+        ("r.dat", "colons", b"1::2::3,5\n1::3::1,000\n", READ),  # 3.5 and 1
+        ("r.dat", "colons", b"1::2::3,5\n1::3::4.0\n", REFUSED),  # both signs: nobody can tell
+        ("r.dat", "colons", b"1::2::3\n1::3::1,000\n", REFUSED),
+        ("r.dat", "colons", b"1::2::3,5\n1::3::1e400\n1::4::3,5\n", REFUSED),
+        ("r.csv", "csv", b"1;2;4,5\n1;3;4\n", READ),
+        ("r.csv", "csv", b'"1","2","4,5"\n"1","3","4"\n', READ),
+    ],
+)
+def test_the_twin_knows_whole_floats_and_decimal_commas(name, layout, content, verdict, tmp_path):
+    """It read ids such as `1.0` as text and took `3,5` for no number, unlike the readers."""
+    given = Input(name, content, (layout, False))
+    assert judged_by(KINDS["text, layout told"], given, tmp_path) == verdict
+
+
+@pytest.mark.parametrize(
     ("learner", "told"),
     [
         # A part of a learner that is none, beside a setting of it: no dataclass to replace.
