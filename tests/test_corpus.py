@@ -12,7 +12,7 @@ from fuzzing.model_files import KINDS as MODEL_KINDS
 from fuzzing.rating_files import KINDS as RATING_KINDS
 from fuzzing.settings import KINDS as SETTING_KINDS
 from ordbm import ContrastiveDivergence, OrdinalBM, PseudoLikelihood, Ratings
-from ordbm.errors import RatingsError, SettingsError
+from ordbm.errors import DivergedError, RatingsError, SettingsError
 
 KINDS = {kind.name: kind for kind in [*RATING_KINDS, *MODEL_KINDS, *SETTING_KINDS]}
 CORPUS = Path(__file__).parent / "corpus"
@@ -105,6 +105,22 @@ def fitted(values, **told):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return OrdinalBM(**SMALL | told).fit(Ratings(users, items, values, scale))
+
+
+@pytest.mark.parametrize("epochs", [0, 1])
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        ({"spread": 1e14}, {"features": "gaussian", "scale": "continuous"}),
+        ({"spread": 1e5}, {"features": "gaussian", "scale": "continuous"}),
+        ({"spread": 1e9}, {}),
+        ({"hidden_spread": 1e9}, {"sides": "item"}),
+    ],
+)
+def test_machines_drawn_too_large_are_refused(start, told, epochs):
+    """Without an epoch nobody looked: a rating's moments then asked for petabytes of points."""
+    with pytest.raises(DivergedError, match=r"before anything is learnt: lower .* spread \("):
+        fitted(np.resize([1, 2, 3.5], 30), learner=PseudoLikelihood(**start), epochs=epochs, **told)
 
 
 @pytest.mark.parametrize("size", [1e149, 1e40, 1e-40, 1e-140])
