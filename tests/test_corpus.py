@@ -12,7 +12,7 @@ from fuzzing.model_files import KINDS as MODEL_KINDS
 from fuzzing.rating_files import KINDS as RATING_KINDS
 from fuzzing.settings import KINDS as SETTING_KINDS
 from ordbm import ContrastiveDivergence, OrdinalBM, PseudoLikelihood, Ratings
-from ordbm.errors import RatingsError, SettingsError
+from ordbm.errors import DivergedError, RatingsError, SettingsError
 
 KINDS = {kind.name: kind for kind in [*RATING_KINDS, *MODEL_KINDS, *SETTING_KINDS]}
 CORPUS = Path(__file__).parent / "corpus"
@@ -41,6 +41,26 @@ def test_a_name_of_the_header_over_two_lines(header, tmp_path):
     """What separates columns was looked for in the first line, which ends within quotes."""
     given = Input("ratings.csv", header + b'\r\n"x1","a","3.5"\r\n"x2","b","2"\r\n', ("csv", True))
     assert judged_by(KINDS["text, layout told"], given, tmp_path) == READ
+
+
+@pytest.mark.parametrize(
+    ("name", "layout", "content", "verdict"),
+    [
+        ("u.data", "tsv", b"1.0\t1e3\t1\n2.0\t1e3\t3\n", READ),  # users 1 and 2
+        ("u.data", "tsv", b"1.0\t7\t1\n2\t7\t3\n", READ),  # users "1.0" and "2"
+        ("r.dat", "colons", b"1::2::3,5\n1::3::4\n", READ),
+        ("r.dat", "colons", b"1::2::3,5\n1::3::1,000\n", READ),  # 3.5 and 1
+        ("r.dat", "colons", b"1::2::3,5\n1::3::4.0\n", REFUSED),  # both signs: nobody can tell
+        ("r.dat", "colons", b"1::2::3\n1::3::1,000\n", REFUSED),
+        ("r.dat", "colons", b"1::2::3,5\n1::3::1e400\n1::4::3,5\n", REFUSED),
+        ("r.csv", "csv", b"1;2;4,5\n1;3;4\n", READ),
+        ("r.csv", "csv", b'"1","2","4,5"\n"1","3","4"\n', READ),
+    ],
+)
+def test_the_twin_knows_whole_floats_and_decimal_commas(name, layout, content, verdict, tmp_path):
+    """It read ids such as `1.0` as text and took `3,5` for no number, unlike the readers."""
+    given = Input(name, content, (layout, False))
+    assert judged_by(KINDS["text, layout told"], given, tmp_path) == verdict
 
 
 @pytest.mark.parametrize(
@@ -85,6 +105,22 @@ def fitted(values, **told):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return OrdinalBM(**SMALL | told).fit(Ratings(users, items, values, scale))
+
+
+@pytest.mark.parametrize("epochs", [0, 1])
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        ({"spread": 1e14}, {"features": "gaussian", "scale": "continuous"}),
+        ({"spread": 1e5}, {"features": "gaussian", "scale": "continuous"}),
+        ({"spread": 1e9}, {}),
+        ({"hidden_spread": 1e9}, {"sides": "item"}),
+    ],
+)
+def test_machines_drawn_too_large_are_refused(start, told, epochs):
+    """Without an epoch nobody looked: a rating's moments then asked for petabytes of points."""
+    with pytest.raises(DivergedError, match=r"before anything is learnt: lower .* spread \("):
+        fitted(np.resize([1, 2, 3.5], 30), learner=PseudoLikelihood(**start), epochs=epochs, **told)
 
 
 @pytest.mark.parametrize("size", [1e149, 1e40, 1e-40, 1e-140])

@@ -110,8 +110,7 @@ def plain_records(content, layout):
         cut = [[field for field in re.split("[ \t]", line) if field] for line in split]
     else:
         first = next((line for line in split if line.strip(" ")), "")
-        signs = "\t" if layout == "tsv" else ",;|"
-        return csv_records(text, next((sign for sign in signs if sign in first), signs[0]))
+        return csv_records(text, "\t" if layout == "tsv" else csv_sign(first))
     return [(line, fields) for line, fields in enumerate(cut, 1) if fields not in ([], [""])]
 
 
@@ -125,6 +124,13 @@ def netflix_lines(split):
             sound = len(fields) == 3 and movie is not None
             found.append((number, [fields[0], movie, fields[1]] if sound else None))
     return found
+
+
+def csv_sign(first):
+    """What separates the fields of a csv, by its first line: in `1;2;4,5` no comma does."""
+    if first.count(",") == 1:
+        return next((sign for sign in ";|" if first.count(sign) >= 2), ",")
+    return next((sign for sign in ",;|" if sign in first), ",")
 
 
 def csv_records(text, separator):
@@ -153,15 +159,31 @@ def is_number(text):
         return False
 
 
+def with_decimal_points(records):
+    """`4,5` is 4.5 where no rating has a point, and not all commas may stand between thousands."""
+    ratings = [fields[2] for _, fields in records if fields]
+    commas = [re.fullmatch(" *[+-]?[0-9]+,([0-9]+) *", rating) for rating in ratings]
+    if any("." in one for one in ratings) or all(not one or len(one[1]) == 3 for one in commas):
+        return records
+    pointed = iter(
+        rating.replace(",", ".") if comma else rating
+        for rating, comma in zip(ratings, commas, strict=True)
+    )
+    return [(line, fields and [*fields[:2], next(pointed)]) for line, fields in records]
+
+
 def judged(content, layout, header):
     """The good rows and the lines of the bad ones, as the plain twin sees them."""
     cut = plain_records(content, layout)
     width = 3 if layout == "netflix" else len(cut[0][1] or ()) if cut else 0
+    whole = [
+        (line, fields if fields and len(fields) == width >= 3 else None)
+        for line, fields in cut[int(header) :]
+    ]
     good, bad = [], []
-    for line, fields in cut[int(header) :]:
+    for line, fields in with_decimal_points(whole):
         sound = (
             fields is not None
-            and len(fields) == width >= 3
             and all(fields[:3])
             and not re.search("[\udc80-\udcff]", "".join(fields[:3]))
             and is_number(fields[2])
@@ -174,8 +196,11 @@ def judged(content, layout, header):
 
 
 def typed(column):
-    whole = all(re.fullmatch("0|-?[1-9][0-9]*", text) for text in column)
-    return [int(text) for text in column] if whole else column
+    """Integers if all are, or if all are with `.0` behind; otherwise text."""
+    for behind in ("", ".0"):
+        if all(re.fullmatch(rf"(0|-?[1-9][0-9]*){re.escape(behind)}", text) for text in column):
+            return [int(text.removesuffix(behind)) for text in column]
+    return column
 
 
 def assert_same(ratings, good):

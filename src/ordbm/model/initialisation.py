@@ -8,6 +8,7 @@ from ordbm.data.csr import CSRPair
 from ordbm.data.level_counts import log_frequencies
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import level_values
+from ordbm.errors import DivergedError
 from ordbm.model.features import Features
 from ordbm.model.learners import Initialisation
 from ordbm.model.machine import Machine, Side, new_side
@@ -36,7 +37,10 @@ def new_machines(
     orientations: CSRPair,
     links: tuple[Links, Links],
 ) -> list[Machine]:
-    """As many as `told` has members, each from a seed of its own; they share their links."""
+    """As many as `told` has members, each from a seed of its own; they share their links.
+
+    An error if one is drawn with parameters that no learning may leave behind.
+    """
     level_bias = (
         log_frequencies(orientations.by_user.level, table.n_levels)
         if start.shared_potential
@@ -47,6 +51,11 @@ def new_machines(
         rng = np.random.default_rng(member_seed(told.seed, member))
         sides = [_side(told, start, number, table, links[number], rng) for number in range(2)]
         machines.append(Machine(table, level_bias.astype(told.dtype), *sides))
+        if machines[-1].has_diverged:
+            raise DivergedError(
+                "the parameters are too large before anything is learnt: lower the learner's "
+                f"spread ({start.spread:g}) or hidden_spread ({start.hidden_spread:g})"
+            )
     return machines
 
 
