@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
 from ordbm.model.presence import KNOTS
@@ -46,6 +45,8 @@ def recalibration_map(counts: Array, rules: PresenceRules) -> Array:
         recalibration -= step
         if np.abs(step).max() < 1e-9:
             break
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415 - answers need not wait for it
+
     least = rules.least_slope * (KNOTS - KNOTS[0])
     rising = isotonic_regression(KNOTS + recalibration - least, weights=curvature.diagonal()).x
     found: Array = (rising + least - KNOTS).astype(np.float32)
