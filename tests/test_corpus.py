@@ -3,16 +3,18 @@
 import random
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import ordbm
 from fuzzing.kinds import READ, REFUSED, Input, judged_by
 from fuzzing.model_files import KINDS as MODEL_KINDS
 from fuzzing.rating_files import KINDS as RATING_KINDS
 from fuzzing.settings import KINDS as SETTING_KINDS
 from ordbm import ContrastiveDivergence, OrdinalBM, PseudoLikelihood, Ratings
-from ordbm.errors import DivergedError, RatingsError, SettingsError
+from ordbm.errors import DivergedError, OrdbmError, RatingsError, SettingsError
 
 KINDS = {kind.name: kind for kind in [*RATING_KINDS, *MODEL_KINDS, *SETTING_KINDS]}
 CORPUS = Path(__file__).parent / "corpus"
@@ -172,3 +174,43 @@ def test_a_few_inputs_of_each_kind(kind, tmp_path):
             given = kind.make(random.Random(f"corpus/{number}"))
             verdicts.add(judged_by(kind, given, tmp_path))
     assert verdicts <= {READ, REFUSED}
+
+
+HUGE = 10**5000  # more digits than Python writes, more than a float holds
+TOLD_HUGE = {
+    "a rating": lambda here: here.model.recommend(ratings={0: HUGE}),
+    "a level": lambda _: Ratings([1, 2], [1, 2], [3, HUGE]),
+    "a scale": lambda _: Ratings([1], [1], [3], scale=[HUGE, 3]),
+    "missing": lambda _: Ratings([1, 2], [1, 2], [3, 4], missing=[HUGE, True]),
+    "duplicates": lambda _: Ratings([1], [1], [3], duplicates=HUGE),
+    "by": lambda here: here.model.recommend(0, by=HUGE),
+    "diversity": lambda here: here.model.recommend(0, diversity=HUGE),
+    "candidates": lambda here: here.model.recommend(0, candidates=[HUGE]),
+    "a kind of candidates": lambda here: here.model.recommend(0, candidates=HUGE),
+    "decode": lambda here: here.model.predict(0, 0, decode=HUGE),
+    "method": lambda here: here.model.predict(0, 0, method=HUGE),
+    "similar": lambda here: here.model.similar_items(HUGE),
+    "threshold": lambda here: here.model.explain(0, 0, threshold=HUGE),
+    "members": lambda here: here.model.user_factors(members=HUGE),
+    "fraction": lambda here: ordbm.hold_out(here.ratings, HUGE),
+    "split": lambda here: ordbm.hold_out(here.ratings, 0.5, by=HUGE),
+    "relevant": lambda here: ordbm.evaluate(here.model, here.ratings, lists=2, relevant=HUGE),
+    "strength": lambda _: ordbm.simulate(strength=HUGE),
+    "levels": lambda _: ordbm.simulate(levels=HUGE),
+    "a data set": lambda _: ordbm.load_dataset(HUGE),
+}
+
+
+@pytest.fixture(scope="module")
+def here():
+    rng = np.random.default_rng(0)
+    ratings = Ratings(*rng.integers(6, size=(2, 60)), rng.integers(1, 6, 60))
+    model = OrdinalBM(hidden=2, members=1, item_links=2, epochs=1).fit(ratings)
+    return SimpleNamespace(model=model, ratings=ratings)
+
+
+@pytest.mark.parametrize("told", TOLD_HUGE)
+def test_numbers_of_thousands_of_digits_are_refused_with_a_sentence(here, told):
+    with pytest.raises(OrdbmError) as caught:
+        TOLD_HUGE[told](here)
+    assert len(str(caught.value)) < 600

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ordbm.runtime.printable import printable
+from ordbm.runtime.printable import printable, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,14 +74,13 @@ def offending_rows(rows: Any, **columns: Sequence[Any] | np.ndarray) -> str:
     positions = np.asarray(rows)
     if positions.dtype == bool:
         positions = np.flatnonzero(positions)
-    shown = []
+    named = []
     for row in positions[:SHOWN_ROWS].tolist():
         cells = ", ".join(f"{name} {_shown(column[row])}" for name, column in columns.items())
-        shown.append(f"row {row} ({cells})" if cells else f"row {row}")
+        named.append(f"row {row} ({cells})" if cells else f"row {row}")
     total = f"; {len(positions):,} in all" if len(positions) > SHOWN_ROWS else ""
-    return ", ".join(shown) + total
+    return ", ".join(named) + total
 
 
 def _shown(value: Any) -> str:
-    text = repr(value.item() if getattr(value, "shape", None) == () else value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return shown(value.item() if getattr(value, "shape", None) == () else value, 60)

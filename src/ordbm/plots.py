@@ -21,6 +21,7 @@ from ordbm.inference.distributions import (
 )
 from ordbm.metrics.calibration import Reliability
 from ordbm.runtime.checks import check_count
+from ordbm.runtime.printable import shown
 from ordbm.training.loop import EpochRecord
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def plot_hidden_space(
     """
     check_count("n", n)
     if of not in {"item", "user"}:
-        raise SettingsError(f"of={of!r} is not known: use 'item' or 'user'")
+        raise SettingsError(f"of={shown(of)} is not known: use 'item' or 'user'")
     state = model._state
     ids = state.items if of == "item" else state.users
     count = np.diff((state.ratings.by_item if of == "item" else state.ratings.by_user).start)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,8 @@ from ordbm.model.machine import Machine, Side, new_side
 from ordbm.model.neighbours import no_links
 from ordbm.model.settings import FeatureKind, Settings, Sides
 from ordbm.runtime.arrays import Codes
-from ordbm.runtime.checks import check_count
+from ordbm.runtime.checks import check_count, float_of
+from ordbm.runtime.printable import shown
 from ordbm.runtime.threads import thread_count
 
 _RATINGS_AT_ONCE = 100_000  # ratings drawn together, to keep their tables small
@@ -78,13 +78,12 @@ def simulate(
     check_count("sweeps", sweeps, least=1)
     check_count("levels", levels, least=2)
     if levels > _MOST_LEVELS:
-        raise SettingsError(f"levels={levels!r}: at most {_MOST_LEVELS}")
-    told: Any = strength
-    if not isinstance(told, Real) or not 0 <= float(told) < np.inf:
-        raise SettingsError(f"strength={strength!r}: must be a number, 0 or more")
+        raise SettingsError(f"levels={shown(levels)}: at most {_MOST_LEVELS}")
+    if not 0 <= float_of(strength) < np.inf:
+        raise SettingsError(f"strength={shown(strength)}: must be a number, 0 or more")
     if n_ratings > n_users * n_items:
         raise SettingsError(
-            f"n_ratings={n_ratings!r}: {n_users:,} users and {n_items:,} items make only "
+            f"n_ratings={shown(n_ratings)}: {n_users:,} users and {n_items:,} items make only "
             f"{n_users * n_items:,} pairs"
         )
     rng = np.random.default_rng(seed)

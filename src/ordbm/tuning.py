@@ -26,6 +26,7 @@ from ordbm.model.learners import Learner, PseudoLikelihood
 from ordbm.model.settings import identity
 from ordbm.runtime.checks import check_count
 from ordbm.runtime.interruption import listening, safe_point
+from ordbm.runtime.printable import shown
 from ordbm.training.loop import EpochRecord
 
 Metric = Literal["log_loss", "rmse", "mae"]
@@ -134,7 +135,7 @@ def tune(
     check_count("trials", trials, least=1)
     if metric not in get_args(Metric):
         raise SettingsError(
-            f"metric={metric!r} is not known: use one of {', '.join(get_args(Metric))}"
+            f"metric={shown(metric)} is not known: use one of {', '.join(get_args(Metric))}"
         )
     learn, held_out = hold_out(ratings, validation, seed=seed)
     base = OrdinalBM(**{"epochs": EPOCHS, **fixed})

@@ -15,6 +15,7 @@ from ordbm.errors import DivergedError, SettingsError
 from ordbm.metrics.prediction import validation_scores
 from ordbm.runtime.arrays import Codes, Numbers
 from ordbm.runtime.checks import check_count, check_finite_amount
+from ordbm.runtime.printable import shown
 from ordbm.training.loop import train
 
 INITIAL_SPREAD = 0.1
@@ -51,7 +52,7 @@ class SVD(PointModel):
         check_finite_amount("rate", rate)
         check_finite_amount("regularisation", regularisation)
         if not isinstance(biases, bool):
-            raise SettingsError(f"biases={biases!r}: must be True or False")
+            raise SettingsError(f"biases={shown(biases)}: must be True or False")
         super().__init__(
             rank=rank,
             epochs=epochs,

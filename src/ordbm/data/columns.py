@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ordbm.errors import RatingsError
 from ordbm.runtime.arrays import Codes
+from ordbm.runtime.printable import shown
 
 Column = list[Any] | NDArray[Any]
 ColumnChoice = str | int | None  # a column's name, its number from 0, or None: by its usual name
@@ -128,7 +129,11 @@ def column_places(
                 f"the {role}: say which with {role}= (a name, or a number from 0)"
             )
         if not found:
-            what = f"no column {choice!r}" if choice else f"cannot tell which column is the {role}"
+            what = (
+                f"no column {shown(choice)}"
+                if choice
+                else f"cannot tell which column is the {role}"
+            )
             raise RatingsError(
                 f"{label}{what}; the columns are {quoted_names(names)}: say which with {role}="
             )
@@ -144,7 +149,8 @@ def check_places(
     for role, place in zip(choices, places, strict=True):
         if isinstance(place, bool) or not 0 <= place < n_columns:
             raise RatingsError(
-                f"{label}{role}={place!r} is not a column: there are {n_columns}, numbered from 0"
+                f"{label}{role}={shown(place)} is not a column: there are {n_columns}, numbered "
+                "from 0"
             )
     if len(set(places)) < len(places):
         roles = ", ".join(f"{role}={place}" for role, place in zip(choices, places, strict=True))

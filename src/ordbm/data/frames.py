@@ -11,6 +11,7 @@ import numpy as np
 
 from ordbm.data.columns import Column
 from ordbm.errors import SettingsError
+from ordbm.runtime.printable import shown
 
 Backend = Literal["pandas", "polars", "pyarrow"]
 
@@ -41,10 +42,11 @@ def _usable(backend: Backend | None) -> Backend:
             f"a frame needs one of {', '.join(known)}, and none is installed: pip install pandas"
         )
     if backend not in known:
-        raise SettingsError(f"backend={backend!r} is not known: use one of {', '.join(known)}")
+        raise SettingsError(f"backend={shown(backend)} is not known: use one of {', '.join(known)}")
     if find_spec(backend) is None:
         raise SettingsError(
-            f"backend={backend!r} is not installed: pip install {backend}, or leave backend=None "
+            f"backend={shown(backend)} is not installed: pip install {backend}, or leave "
+            "backend=None "
             "for what there is"
         )
     return backend

@@ -11,6 +11,7 @@ import numpy as np
 
 from ordbm.data.ids import IdMap, is_missing, kind_of_id
 from ordbm.errors import RatingsError, UnknownIdsWarning
+from ordbm.runtime.printable import shown
 
 Ids = Any
 
@@ -56,7 +57,7 @@ def check_ids_of_type(strangers: Sequence[Any], known: IdMap, what: str) -> None
     """An error if unknown ids are missing values, or known ones of another type: `"1"` for 1."""
     if any(map(is_missing, strangers)):
         value = next(filter(is_missing, strangers))
-        raise RatingsError(f"{what} {value!r} is a missing value, not an id: leave it out")
+        raise RatingsError(f"{what} {shown(value)} is a missing value, not an id: leave it out")
     for value in _of_other_kinds(strangers, known):
         other = _other_type(value)
         if other is not None and other in known:

@@ -16,6 +16,8 @@ from ordbm.data.ids import is_missing
 from ordbm.data.numeric_columns import number_of
 from ordbm.errors import SettingsError
 from ordbm.runtime.arrays import Mask
+from ordbm.runtime.checks import float_of
+from ordbm.runtime.printable import shown
 
 
 @dataclass(frozen=True)
@@ -33,13 +35,13 @@ class NotRated:
             return cls()
         alone = isinstance(missing, str | Real) or not isinstance(missing, Iterable)
         values = [missing] if alone else list(missing)
-        wrong = [value for value in values if not isinstance(value, str | Real)]
+        wrong = [one for one in values if isinstance(one, bool) or not isinstance(one, str | Real)]
         if wrong:
             raise SettingsError(
-                f"missing={wrong[0]!r}: give a number or a text that means 'not rated', as in "
+                f"missing={shown(wrong[0])}: give a number or a text that means 'not rated', as in "
                 "missing=0, or several in a list"
             )
-        numbers = [float(value) for value in values if not isinstance(value, str)]
+        numbers = [float_of(value) for value in values if not isinstance(value, str)]
         return cls(
             frozenset(number for number in numbers if not math.isnan(number)),
             frozenset(value.strip() for value in values if isinstance(value, str)),

@@ -10,6 +10,7 @@ import numpy as np
 
 from ordbm.data.columns import ColumnChoice, column_places
 from ordbm.errors import RatingsError
+from ordbm.runtime.printable import shown
 
 _TAKEN = (
     "a pandas, polars or Arrow frame, a list of dicts, a dict of lists, a structured array, a "
@@ -61,7 +62,7 @@ def _named_columns(table: Any) -> Mapping[Any, Any]:
         return {name: table[name] for name in table.dtype.names}
     if isinstance(table, str | bytes) or hasattr(table, "__fspath__"):
         raise RatingsError(
-            f"{table!r} is not a table of ratings: read a file with ordbm.read_ratings(path)"
+            f"{shown(table)} is not a table of ratings: read a file with ordbm.read_ratings(path)"
         )
     frame = _frame(table)
     if frame is not None:

@@ -24,6 +24,7 @@ from ordbm.data.scale import (
 )
 from ordbm.errors import RatingsError, offending_rows
 from ordbm.runtime.arrays import Codes, Numbers
+from ordbm.runtime.printable import shown
 
 Duplicates = Literal["last", "mean", "error"]
 
@@ -78,7 +79,9 @@ class Ratings:
         if not lengths[0]:
             raise RatingsError("no ratings: need at least one (user, item, rating)")
         if duplicates not in get_args(Duplicates):
-            raise RatingsError(f"duplicates must be 'last', 'mean' or 'error', not {duplicates!r}")
+            raise RatingsError(
+                f"duplicates must be 'last', 'mean' or 'error', not {shown(duplicates)}"
+            )
         rated = _rated_rows(rating_column, missing)
         self.n_missing, self.n_bad_lines = lengths[0] - len(rated), 0
         if self.n_missing:
@@ -249,7 +252,7 @@ def _rated_rows(values: Column, missing: Any) -> NDArray[np.intp]:
     """The rows whose value does not mean "not rated"."""
     rated = np.flatnonzero(~NotRated.of(missing).mask(values))
     if not len(rated):
-        raise RatingsError(f"no ratings: all {len(values):,} are missing={missing!r}")
+        raise RatingsError(f"no ratings: all {len(values):,} are missing={shown(missing)}")
     return rated
 
 

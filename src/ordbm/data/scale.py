@@ -13,7 +13,7 @@ from ordbm.data.columns import Column, plain_column
 from ordbm.data.numeric_columns import check_not_tiny, finite_numbers
 from ordbm.errors import RatingsError, offending_rows
 from ordbm.runtime.arrays import Numbers
-from ordbm.runtime.printable import printable
+from ordbm.runtime.printable import printable, shown
 
 _MOST_INFERRED_LEVELS = 100
 MOST_LEVELS = 255  # a level is a uint8, and one code is left for "absent"
@@ -206,11 +206,11 @@ def given_scale(scale: ScaleLike) -> Scale | None:
         return scale
     if isinstance(scale, str):
         if scale != "continuous":
-            raise RatingsError(f"scale must be levels or 'continuous', not {scale!r}")
+            raise RatingsError(f"scale must be levels or 'continuous', not {shown(scale)}")
         return None
     if not isinstance(scale, Iterable):
         raise RatingsError(
-            f"scale={scale!r}: need all levels from lowest to highest, as in "
+            f"scale={shown(scale)}: need all levels from lowest to highest, as in "
             "scale=[1, 2, 3, 4, 5], or 'continuous'"
         )
     return RatingScale(scale)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +11,8 @@ from numpy.typing import NDArray
 from ordbm.data.ratings import Ratings, as_ratings
 from ordbm.errors import SettingsError
 from ordbm.runtime.arrays import Codes
-from ordbm.runtime.checks import check_count
+from ordbm.runtime.checks import check_count, float_of
+from ordbm.runtime.printable import shown
 
 
 def hold_out(
@@ -28,9 +28,8 @@ def hold_out(
     `by="item"` does the same for each item, `by="rating"` for all ratings at once.
     """
     ratings = as_ratings(ratings)
-    share: Any = fraction
-    if not isinstance(share, Real) or not 0 <= float(share) <= 1:
-        raise SettingsError(f"fraction must be a number between 0 and 1, not {fraction!r}")
+    if not 0 <= float_of(fraction) <= 1:
+        raise SettingsError(f"fraction must be a number between 0 and 1, not {shown(fraction)}")
     owner = _owners(ratings, by)
     n_test = np.round(fraction * np.bincount(owner)).astype(np.int64)
     return _parts(ratings, _random_rank(owner, seed) < n_test[owner])
@@ -79,7 +78,7 @@ def _owners(ratings: Ratings, by: str) -> Codes:
         return ratings.item_codes
     if by == "rating":
         return np.zeros(len(ratings), np.int32)
-    raise SettingsError(f"by must be 'user', 'item' or 'rating', not {by!r}")
+    raise SettingsError(f"by must be 'user', 'item' or 'rating', not {shown(by)}")
 
 
 def _random_rank(owner: Codes, seed: int) -> NDArray[np.int64]:

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from ordbm.errors import OrdbmError, SettingsError
 from ordbm.runtime.file_locks import locked_file
+from ordbm.runtime.printable import shown
 
 BASE_URL = "https://files.grouplens.org/datasets/movielens/"
 TERMS = (
@@ -107,7 +108,7 @@ def get_dataset(
     `insecure` permits plain http; `pause` is the first of the growing waits between attempts.
     """
     if name not in DOWNLOADS:
-        raise SettingsError(f"no data set {name!r}; there are {', '.join(DOWNLOADS)}")
+        raise SettingsError(f"no data set {shown(name)}; there are {', '.join(DOWNLOADS)}")
     url = urllib.parse.urljoin(base_url, f"{name}.zip")
     fetcher = _Fetcher(url, insecure, timeout, pause)
     target = Path(folder) / f"{name}.zip"

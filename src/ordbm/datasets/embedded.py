@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ordbm.data.ratings import Ratings
 from ordbm.datasets.delimited import records
 from ordbm.errors import SettingsError
+from ordbm.runtime.printable import shown
 
 EMBEDDED = {"movielens-small": "ordbm_movielens_small"}  # the package that holds each
 _HALF_STARS = [stars / 2 for stars in range(1, 11)]
@@ -59,7 +60,7 @@ def remedy(name: str) -> str:
 def _arrays(name: str) -> dict[str, NDArray[Any]]:
     """user and movie ids, half_stars (twice the rating), and movies.csv as UTF-8 bytes."""
     if name not in EMBEDDED:
-        raise SettingsError(f"no data set {name!r}; there is {', '.join(map(repr, EMBEDDED))}")
+        raise SettingsError(f"no data set {shown(name)}; there is {', '.join(map(repr, EMBEDDED))}")
     try:
         stored = (files(EMBEDDED[name]) / f"{name}.npz").read_bytes()
     except ModuleNotFoundError:

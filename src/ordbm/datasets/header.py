@@ -15,6 +15,7 @@ from ordbm.data.columns import (
 )
 from ordbm.data.numeric_columns import NUMBER
 from ordbm.errors import RatingsError
+from ordbm.runtime.printable import shown
 
 
 class HeaderLine(NamedTuple):
@@ -58,7 +59,9 @@ def header_of(
     places = []
     for number, (role, choice) in enumerate(choices.items()):
         if isinstance(choice, str):
-            raise RatingsError(f"{role}={choice!r} needs a line of names: leave header=False out")
+            raise RatingsError(
+                f"{role}={shown(choice)} needs a line of names: leave header=False out"
+            )
         places.append(number if choice is None else choice)
     check_places(places, len(first), choices, f"{label}: ")
     return HeaderLine(False, places)

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, get_args
 from ordbm.datasets.delimited import numbered_lines, quoted_line
 from ordbm.errors import SHOWN_ROWS, LeftOutWarning, SettingsError
 from ordbm.runtime.atomic_files import atomic_file, begins_with, check_replaceable
+from ordbm.runtime.printable import shown
 
 BadLines = Literal["error", "skip"]
 _NAMES = ("file", "line", "reason", "text")
@@ -46,7 +47,7 @@ class LeftOut:
         self, bad_lines: str = "error", bad_lines_to: str | os.PathLike[str] | None = None
     ) -> None:
         if bad_lines not in get_args(BadLines):
-            raise SettingsError(f"bad_lines={bad_lines!r}: use 'error' or 'skip'")
+            raise SettingsError(f"bad_lines={shown(bad_lines)}: use 'error' or 'skip'")
         self.skips = bad_lines == "skip"
         if bad_lines_to is not None and not self.skips:
             raise SettingsError("bad_lines_to= has no effect without bad_lines='skip'")

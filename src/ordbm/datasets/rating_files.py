@@ -8,6 +8,7 @@ from ordbm.datasets.netflix import NETFLIX_FILE
 from ordbm.datasets.sources import FileSource, name_list, visible_names
 from ordbm.datasets.unpacking import unpacked_name
 from ordbm.errors import RatingsError
+from ordbm.runtime.printable import shown
 
 _KNOWN_NAMES = ("ratings.csv", "ratings.dat", "u.data")  # of MovieLens: 20M and later, 1M, 100K
 _SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".data", ".parquet", ".feather", ".arrow")
@@ -42,10 +43,12 @@ def rating_files(source: FileSource) -> list[str]:
 def named_member(source: FileSource, member: str) -> str:
     """The file called `member`, with or without its folders."""
     if source.single:
-        raise RatingsError(f"{source.label} is a file of its own: leave member={member!r} out")
+        raise RatingsError(f"{source.label} is a file of its own: leave member={shown(member)} out")
     matching = [name for name in source.names if name == member]
     matching = matching or [name for name in source.names if PurePosixPath(name).name == member]
     if len(matching) == 1:
         return matching[0]
     what = "no file" if not matching else "several files"
-    raise RatingsError(f"{source.label} has {what} {member!r}; it has {name_list(source.names)}")
+    raise RatingsError(
+        f"{source.label} has {what} {shown(member)}; it has {name_list(source.names)}"
+    )

@@ -47,6 +47,7 @@ from ordbm.datasets.sources import SourceFile, open_source, read_file
 from ordbm.datasets.text_columns import bad_ratings, has_decimal_comma, with_point
 from ordbm.errors import RatingsError, SettingsError
 from ordbm.runtime.interruption import listening
+from ordbm.runtime.printable import shown
 
 Layout = Literal["csv", "tsv", "colons", "spaces", "netflix", "parquet", "feather"]
 Decimal = Literal[".", ","]
@@ -179,23 +180,26 @@ def _columns_at(path: PathLike, rules: Rules, form: _Form) -> _Found:
     """The columns of the rating file at `path`."""
     if form.layout is not None and form.layout not in get_args(Layout):
         raise SettingsError(
-            f"layout={form.layout!r} is not known: use one of {', '.join(get_args(Layout))}"
+            f"layout={shown(form.layout)} is not known: use one of {', '.join(get_args(Layout))}"
         )
     encoding: Any = form.encoding
     if not isinstance(encoding, str):
         raise SettingsError(
-            f"encoding={encoding!r} is not the name of one: give a text, as in encoding='latin-1'"
+            f"encoding={shown(encoding)} is not the name of one: give a text, as in "
+            "encoding='latin-1'"
         )
     decimal: Any = form.decimal
     if decimal not in (None, *get_args(Decimal)):
-        raise SettingsError(f"decimal={decimal!r}: use '.' or ','")
+        raise SettingsError(f"decimal={shown(decimal)}: use '.' or ','")
     limits: Any = ReadLimits() if form.limits is None else form.limits
     if not isinstance(limits, ReadLimits):
-        raise SettingsError(f"limits={limits!r}: give ReadLimits, as in ReadLimits(rows=10**9)")
+        raise SettingsError(
+            f"limits={shown(limits)}: give ReadLimits, as in ReadLimits(rows=10**9)"
+        )
     for role, column in rules.choices.items():
         if column is not None and not isinstance(column, str | Integral):
             raise SettingsError(
-                f"{role}={column!r} is not a column: give its name, or its number from 0"
+                f"{role}={shown(column)} is not a column: give its name, or its number from 0"
             )
     with open_source(path, limits) as source:
         names = [named_member(source, form.member)] if form.member else rating_files(source)

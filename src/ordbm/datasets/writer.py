@@ -18,6 +18,7 @@ from ordbm.data.scale import RatingScale
 from ordbm.errors import RatingsError
 from ordbm.runtime.arrays import Codes
 from ordbm.runtime.atomic_files import NotOursError, atomic_file, none_is_ours
+from ordbm.runtime.printable import shown
 
 _NAMES = ("user", "item", "rating")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -141,7 +142,9 @@ def _plain_texts(ids: IdMap) -> list[str]:
     """The text of each id; all different, none empty."""
     for value in ids:
         if isinstance(value, bool) or not isinstance(value, int | str):
-            raise RatingsError(f"id {value!r} is neither an integer nor text: make it text first")
+            raise RatingsError(
+                f"id {shown(value)} is neither an integer nor text: make it text first"
+            )
         if value == "":
             raise RatingsError("an empty id cannot be written: give it a name")
     texts = [str(value) for value in ids]

@@ -16,6 +16,7 @@ from ordbm.evaluation.protocols import RankingModel, check_method
 from ordbm.metrics.ranking import half_life_sums, ndcg, precision, recall, reciprocal_rank
 from ordbm.runtime.arrays import Numbers
 from ordbm.runtime.checks import check_count
+from ordbm.runtime.printable import shown
 
 _USERS_AT_ONCE = 5_000
 
@@ -59,7 +60,7 @@ def recommended_hits(
     check_method(model, name, "ranking")
     lists = getattr(model, name)
     if by is not None and "by" not in signature(lists).parameters:
-        raise SettingsError(f"by={by!r}: {type(model).__name__} ranks in its own way only")
+        raise SettingsError(f"by={shown(by)}: {type(model).__name__} ranks in its own way only")
     count = np.bincount(test.user_codes[relevant], minlength=test.n_users)
     with_test = np.bincount(test.user_codes, minlength=test.n_users) > 0
     asked = count > 0 if known_users is None else (count > 0) & known_users

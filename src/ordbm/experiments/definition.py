@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from ordbm.errors import SettingsError
 from ordbm.inference.conditioned import Method
+from ordbm.runtime.printable import shown
 
 EXPERIMENT_NAMES = ("table1", "figure3", "figure4", "figure5")
 
@@ -146,7 +147,7 @@ _MACHINE_SETTINGS = ("preset", "features", "sides", "item_links", "user_links", 
 def experiment_of(name: str) -> Experiment:
     """The experiment of this name."""
     if name not in EXPERIMENT_NAMES:
-        raise SettingsError(f"no experiment {name!r}: there is {', '.join(EXPERIMENT_NAMES)}")
+        raise SettingsError(f"no experiment {shown(name)}: there is {', '.join(EXPERIMENT_NAMES)}")
     return experiment_from(name, _toml(name))
 
 

@@ -25,7 +25,7 @@ from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.inference.distributions import LevelDistribution, RatingDistribution
 from ordbm.inference.fitted import FittedModel
 from ordbm.runtime.checks import check_count
-from ordbm.runtime.printable import printable
+from ordbm.runtime.printable import printable, shown
 
 Kind = Literal["item", "user", "taste", "item_link", "others", "user_link"]
 
@@ -196,7 +196,8 @@ def _threshold_level(found: LevelDistribution, threshold: Any) -> int:
     level = int(found.scale.codes([threshold])[0])
     if level == 0:
         raise SettingsError(
-            f"threshold={threshold!r}: every rating is at least the lowest level; use a higher one"
+            f"threshold={shown(threshold)}: every rating is at least the lowest level; use a "
+            "higher one"
         )
     return level
 

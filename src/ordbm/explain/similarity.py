@@ -15,6 +15,7 @@ from ordbm.inference.top_n import top_columns
 from ordbm.model.machine import Side
 from ordbm.runtime.arrays import Mask
 from ordbm.runtime.checks import check_count
+from ordbm.runtime.printable import shown
 
 
 class Similar(NamedTuple):
@@ -53,7 +54,7 @@ def nearest(state: FittedModel, of: str, wanted: Any, n: int) -> list[Similar]:
     )
     code = int(state.codes([wanted], ids, rated)[0])
     if code < 0:
-        raise RatingsError(f"{of} {wanted!r} has no ratings in this model: nothing is near it")
+        raise RatingsError(f"{of} {shown(wanted)} has no ratings in this model: nothing is near it")
     space = state.kept(f"{of} space", lambda: centred_space(state, of, rated))
     cosine = space @ space[code]
     cosine[~rated] = -np.inf

@@ -17,6 +17,7 @@ from ordbm.errors import SettingsError
 from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.kernels import catalogue
 from ordbm.runtime.arrays import Array, Codes
+from ordbm.runtime.printable import shown
 from ordbm.runtime.threads import run_on_threads, share
 
 By = Literal["energy", "mean"]
@@ -89,7 +90,9 @@ class Catalogue:
     def scores(self, users: Codes, by: By, values: Array | None = None) -> Array:
         """What items are ranked by, (users, items): -Delta E, or the mean rating on `values`."""
         if by not in get_args(By):
-            raise SettingsError(f"by={by!r} is not known: use one of {', '.join(get_args(By))}")
+            raise SettingsError(
+                f"by={shown(by)} is not known: use one of {', '.join(get_args(By))}"
+            )
         potential = self.potentials(users)
         if self.conditioned.machine.features.is_gaussian:
             mean = potential[0]

@@ -16,6 +16,7 @@ from ordbm.data.standardiser import Standardiser
 from ordbm.errors import SettingsError
 from ordbm.inference.conditioned import ConditionedMachine, Method, softmax
 from ordbm.runtime.arrays import Codes, Numbers
+from ordbm.runtime.printable import shown
 
 Decode = Literal["mean", "median", "mode"]
 
@@ -101,7 +102,7 @@ def decode(distribution: RatingDistribution, how: Decode) -> Numbers:
     """One rating per pair: the distribution's mean, median or mode."""
     if how not in get_args(Decode):
         raise SettingsError(
-            f"decode={how!r} is not known: use one of {', '.join(get_args(Decode))}"
+            f"decode={shown(how)} is not known: use one of {', '.join(get_args(Decode))}"
         )
     rating: Numbers = getattr(distribution, how)()
     return rating
@@ -110,7 +111,7 @@ def decode(distribution: RatingDistribution, how: Decode) -> Numbers:
 def check_known_method(method: str) -> None:
     """An error that names the methods there are, unless it is one of them."""
     if method not in get_args(Method):
-        raise SettingsError(f"method={method!r} is not known: use 'exact' or 'mean_field'")
+        raise SettingsError(f"method={shown(method)} is not known: use 'exact' or 'mean_field'")
 
 
 def predicted_distribution(

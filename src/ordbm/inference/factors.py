@@ -12,6 +12,7 @@ from ordbm.errors import SettingsError
 from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.runtime.arrays import Array, Codes, Numbers
 from ordbm.runtime.checks import check_count
+from ordbm.runtime.printable import shown
 
 Members = Literal["joined", "apart"]
 
@@ -51,7 +52,7 @@ def joined(means: Array) -> Array:
 def check_layout(members: str, dimensions: int | None, n_units: int) -> None:
     """An error unless hidden means of so many units can be laid out like this."""
     if members not in get_args(Members):
-        raise SettingsError(f"members={members!r}: use one of {', '.join(get_args(Members))}")
+        raise SettingsError(f"members={shown(members)}: use one of {', '.join(get_args(Members))}")
     if dimensions is not None:
         if members == "apart":
             raise SettingsError("dimensions are of all members together: leave members='apart' out")

@@ -22,6 +22,7 @@ from ordbm.data.ratings import Ratings
 from ordbm.data.scale import Scale
 from ordbm.errors import SHOWN_ROWS, LeftOutWarning, RatingsError, SettingsError
 from ordbm.runtime.arrays import Codes, Mask
+from ordbm.runtime.printable import shown
 
 
 class Known:
@@ -86,7 +87,7 @@ class Known:
         if (codes < 0).any():
             unknown = list(chosen)[int(np.argmax(codes < 0))]
             raise RatingsError(
-                f"user {unknown!r} has no ratings in this model: use recommend(ratings=…)"
+                f"user {shown(unknown)} has no ratings in this model: use recommend(ratings=…)"
             )
         return codes
 
@@ -128,7 +129,7 @@ class Known:
         if (items < 0).any():
             unknown = list(given)[int(np.argmax(items < 0))]
             check_ids_of_type([unknown], self.items, "item")
-            raise RatingsError(f"item {unknown!r} is not in this model: leave it out")
+            raise RatingsError(f"item {shown(unknown)} is not in this model: leave it out")
         return items
 
 

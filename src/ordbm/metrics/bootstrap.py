@@ -14,6 +14,7 @@ import numpy as np
 from ordbm.errors import RatingsError, SettingsError
 from ordbm.runtime.arrays import Numbers
 from ordbm.runtime.checks import check_count
+from ordbm.runtime.printable import shown
 
 RESAMPLES = 1000
 _LEVEL = 0.95
@@ -52,7 +53,7 @@ def resampled_ratios(
 def percentile_interval(samples: Any, level: float = _LEVEL) -> tuple[float, float]:
     """The percentile interval of resampled values (resamples,), those that are NaN left out."""
     if not 0 < level < 1:
-        raise SettingsError(f"level={level!r}: must be between 0 and 1")
+        raise SettingsError(f"level={shown(level)}: must be between 0 and 1")
     values = np.asarray(samples, np.float64)
     values = values[~np.isnan(values)]
     if not len(values):

@@ -15,7 +15,8 @@ from ordbm.data.numeric_columns import finite_numbers
 from ordbm.errors import RatingsError, SettingsError, offending_rows
 from ordbm.metrics.array_checks import check_same_length, gain_table
 from ordbm.runtime.arrays import Numbers
-from ordbm.runtime.checks import check_count
+from ordbm.runtime.checks import check_count, float_of
+from ordbm.runtime.printable import shown
 
 HALF_LIFE = 5.0  # the paper's alpha
 
@@ -60,8 +61,8 @@ def half_life_sums(
 
     As in the paper the best possible is not cut at the length of the list.
     """
-    if not half_life > 1:
-        raise SettingsError(f"half_life={half_life!r}: must be above 1")
+    if not 1 < float_of(half_life) < np.inf:
+        raise SettingsError(f"half_life={shown(half_life)}: must be above 1")
     found = _hits(hits, None)
     count = _counts(n_relevant, found)
     decay = 2.0 ** (-1.0 / (half_life - 1.0))

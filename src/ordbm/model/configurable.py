@@ -6,6 +6,7 @@ import inspect
 from typing import Any, Self
 
 from ordbm.errors import SettingsError
+from ordbm.runtime.printable import shown
 
 
 class Configured:
@@ -26,7 +27,7 @@ class Configured:
         unknown = sorted(set(told) - set(known))
         if unknown:
             raise SettingsError(
-                f"unknown setting {unknown[0]!r} of {type(self).__name__}: use one of "
+                f"unknown setting {shown(unknown[0])} of {type(self).__name__}: use one of "
                 f"{', '.join(known) or 'none'}"
             )
         if told:

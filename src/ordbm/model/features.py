@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ordbm.errors import SettingsError
 from ordbm.model.settings import FeatureKind
+from ordbm.runtime.printable import shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +84,7 @@ def features(kind: FeatureKind, n_levels: int, n_groups: int | None = None) -> F
     """
     if kind not in get_args(FeatureKind):
         raise SettingsError(
-            f"features={kind!r} is not known: use one of {', '.join(get_args(FeatureKind))}"
+            f"features={shown(kind)} is not known: use one of {', '.join(get_args(FeatureKind))}"
         )
     if kind == "gaussian":
         one = np.ones((1, 1))

@@ -16,6 +16,7 @@ from ordbm.inference.fitted import FittedModel
 from ordbm.inference.known import Known
 from ordbm.model.correlation import group_correlations
 from ordbm.runtime.arrays import Array, Codes, Mask
+from ordbm.runtime.printable import shown
 
 SIMILAR_USERS = 50
 SIMILAR_SUPPORT = 3  # common items; over two of them a correlation is always one
@@ -56,25 +57,25 @@ def _candidate_items(known: Known, candidates: Candidates, about: UserCandidates
     if isinstance(candidates, str) and candidates in UserCandidates._fields:
         if about is None:
             raise SettingsError(
-                f"candidates={candidates!r} needs a known user: use None for somebody new"
+                f"candidates={shown(candidates)} needs a known user: use None for somebody new"
             )
         items_of: Callable[[], Mask] | None = getattr(about, candidates)
         if items_of is None:
-            raise SettingsError(f"candidates={candidates!r}: this model has no links")
+            raise SettingsError(f"candidates={shown(candidates)}: this model has no links")
         return items_of()
     if callable(candidates):
         return np.array([bool(candidates(item)) for item in known.items], bool)
     listed = listed_ids(candidates)
     if listed is None:
         raise SettingsError(
-            f"candidates={candidates!r}: use 'all', 'similar_users', 'linked', a list of item "
+            f"candidates={shown(candidates)}: use 'all', 'similar_users', 'linked', a list of item "
             "ids, or a function of an id"
         )
     wanted = list(listed)
     codes = known.items.codes(wanted)
     if (codes < 0).any():
         unknown = wanted[int(np.argmax(codes < 0))]
-        raise RatingsError(f"candidate {unknown!r} is not an item of this model: leave it out")
+        raise RatingsError(f"candidate {shown(unknown)} is not an item of this model: leave it out")
     allowed = np.zeros(len(known.items), bool)
     allowed[codes] = True
     return allowed

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +18,15 @@ from ordbm.data.scale import RatingScale, Scale
 from ordbm.errors import RatingsError, SettingsError
 from ordbm.inference.distributions import LevelDistribution, RatingDistribution
 from ordbm.runtime.arrays import Array as Numbers
+from ordbm.runtime.checks import float_of
+from ordbm.runtime.printable import shown
 
 LIKED_SHARE = 0.75  # of the way up the scale: 4 of 1 to 5, and of half stars
 
 
 def _check_number(name: str, value: Any) -> None:
-    if not isinstance(value, Real) or not np.isfinite(float(value)):
-        raise SettingsError(f"{name}={value!r}: must be a number")
+    if not np.isfinite(float_of(value)):
+        raise SettingsError(f"{name}={shown(value)}: must be a number")
 
 
 class Facts(NamedTuple):
@@ -82,13 +83,15 @@ class AtLeast(Score):
     def __post_init__(self) -> None:
         _check_number("weight", self.weight)
         if self.weight < 0:
-            raise SettingsError(f"weight={self.weight!r}: must be 0 or more")
+            raise SettingsError(f"weight={shown(self.weight)}: must be 0 or more")
 
     def of(self, facts: Facts) -> Numbers:
         scale = facts.rating.scale
         least = least_relevant(scale, self.rating, name="rating")
         if isinstance(scale, RatingScale) and least > scale.values[-1]:
-            raise SettingsError(f"rating={self.rating!r}: the scale ends at {scale.values[-1]:g}")
+            raise SettingsError(
+                f"rating={shown(self.rating)}: the scale ends at {scale.values[-1]:g}"
+            )
         return self._log_odds(facts.log_odds, np.log(survival_proba(facts.rating, least)))
 
     def bound(self, log_odds: Numbers, popularity: Numbers, scale: Scale) -> Numbers:  # noqa: ARG002
@@ -205,7 +208,7 @@ class LongTail(Score):
 
     def __post_init__(self) -> None:
         if not isinstance(self.score, Score):
-            raise SettingsError(f"score={self.score!r}: use a score of ordbm.scores")
+            raise SettingsError(f"score={shown(self.score)}: use a score of ordbm.scores")
         _check_number("strength", self.strength)
 
     def bound(self, log_odds: Numbers, popularity: Numbers, scale: Scale) -> Numbers:
@@ -232,7 +235,8 @@ def score_of(by: Any) -> Score:
         return by
     if not isinstance(by, str) or by not in NAMED:
         raise SettingsError(
-            f"by={by!r} is not known: use energy, {', '.join(NAMED)}, or a score of ordbm.scores"
+            f"by={shown(by)} is not known: use energy, {', '.join(NAMED)}, or a score of "
+            "ordbm.scores"
         )
     return NAMED[by]
 
@@ -259,12 +263,12 @@ def least_relevant(scale: Scale, relevant: Any, name: str = "relevant") -> float
         return float(low + LIKED_SHARE * (high - low))
     if isinstance(scale, RatingScale) and scale.labels:
         if relevant not in scale.labels:
-            raise SettingsError(f"{name}={relevant!r}: use one of {', '.join(scale.labels)}")
+            raise SettingsError(f"{name}={shown(relevant)}: use one of {', '.join(scale.labels)}")
         return float(scale.values[scale.labels.index(relevant)])
     try:
         return float(finite_numbers([relevant])[0])
     except RatingsError:
-        raise SettingsError(f"{name}={relevant!r}: must be a rating, as in {name}=4") from None
+        raise SettingsError(f"{name}={shown(relevant)}: must be a rating, as in {name}=4") from None
 
 
 def _sum(parts: Any) -> Numbers:

@@ -9,7 +9,6 @@ rated; one person's list and everybody's are made by the same steps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,8 @@ from ordbm.recommend.criteria import Facts, Score, score_of
 from ordbm.recommend.diversity import diverse_places, hidden_directions
 from ordbm.recommend.recommendation import Ranked, Recommendation, recommendations
 from ordbm.runtime.arrays import Array, Codes, Mask
+from ordbm.runtime.checks import float_of
+from ordbm.runtime.printable import shown
 
 NUMBERS_AT_ONCE = 5_000_000  # people times items times levels of a block
 FIRST_LOOK = 32  # items rated at first, beside four times as many as are listed
@@ -51,7 +52,7 @@ def criterion_of(by: str | Score | None, has_presence: bool) -> Score | None:
     score = score_of(by)
     if score.needs_presence and not has_presence:
         raise SettingsError(
-            f"by={by!r} needs a model that has learnt which items get rated: "
+            f"by={shown(by)} needs a model that has learnt which items get rated: "
             "OrdinalBM(presence=True)"
         )
     return score
@@ -70,8 +71,8 @@ def ranked_lists(
 
     `allowed` (items,) is the same for all, or a function of the person.
     """
-    if not isinstance(diversity, Real) or not 0 <= float(diversity) <= 1:
-        raise SettingsError(f"diversity={diversity!r}: must be from 0 to 1")
+    if not 0 <= float_of(diversity) <= 1:
+        raise SettingsError(f"diversity={shown(diversity)}: must be from 0 to 1")
     score = criterion_of(by, people.presence is not None)
     most = POOL * n if diversity else n
     size = max(1, NUMBERS_AT_ONCE // max(len(state.items) * len(state.machines[0].level_bias), 1))

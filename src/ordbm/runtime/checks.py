@@ -8,20 +8,14 @@ from numbers import Integral, Real
 from typing import Any
 
 from ordbm.errors import SettingsError
+from ordbm.runtime.printable import shown
 
 LARGEST_COUNT = 2**62  # smaller ones can be doubled in 64 bits
-LONGEST_SHOWN = 200  # characters of a value
 
 
 def said(name: str, value: object) -> str:
-    """`name=value` in words, the middle left out where it is long."""
-    try:
-        text = repr(value)
-    except ValueError:  # a whole number of more digits than Python writes
-        text = f"a {type(value).__name__} too long to show"
-    if len(text) > LONGEST_SHOWN:
-        text = f"{text[: LONGEST_SHOWN // 2]}...{text[-20:]}"
-    return f"{name}={text}"
+    """`name=value` in words."""
+    return f"{name}={shown(value)}"
 
 
 def check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:
@@ -47,8 +41,16 @@ def check_count(name: str, value: Any, least: int = 0, most: int | None = None) 
         raise SettingsError(f"{said(name, value)}: must be below 2**62")
 
 
+def float_of(value: Any) -> float:
+    """`value` as a float: infinite where it is beyond all of them, NaN if it is no number."""
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    try:
+        return float(value) if number else math.nan
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
 def check_finite_amount(name: str, value: Any) -> None:
     """An error that names the setting unless it is a finite number of 0 or more."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not 0 <= float(value) < math.inf:
+    if not 0 <= float_of(value) < math.inf:
         raise SettingsError(f"{said(name, value)}: must be a number, 0 or more")

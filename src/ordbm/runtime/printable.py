@@ -1,4 +1,4 @@
-"""Text from files as a terminal may show it."""
+"""Text from files as a terminal may show it, and values as messages may."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ _UNSAFE = re.compile(
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
+LONGEST_SHOWN = 200  # characters of a value
+
 
 def printable(text: str) -> str:
     r"""`text` with what a terminal would obey instead of show written as in Python: `\x1b`, `\n`.
@@ -19,3 +21,12 @@ def printable(text: str) -> str:
     All that is printed of titles, ids, labels, names of columns and files goes through this.
     """
     return _UNSAFE.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+def shown(value: object, longest: int = LONGEST_SHOWN) -> str:
+    """`value` as Python writes it, the middle left out where it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of more digits than Python writes
+        text = f"a {type(value).__name__} too long to show"
+    return text if len(text) <= longest else f"{text[: longest - 23]}...{text[-20:]}"
