@@ -38,6 +38,26 @@ def test_the_cost_what_goes_before_and_every_epoch_are_logged(caplog, ratings):
     assert len(epochs) == 3
 
 
+@pytest.mark.parametrize(
+    ("values", "scale", "advice"),
+    [
+        ([1, 2, 3, 4, 5], None, ""),
+        (range(1, 101), None, "100 levels, of which neighbours share couplings: bins of them cost"),
+        (range(1, 101), "continuous", "continuous ratings: if they are answers on a scale"),
+    ],
+)
+def test_scales_that_are_worth_a_comparison_are_named(caplog, values, scale, advice):
+    rng = np.random.default_rng(0)
+    pairs = rng.choice(20 * 15, 150, replace=False)
+    levels = scale or list(values)
+    given = ordbm.Ratings(pairs // 15, pairs % 15, rng.choice(list(values), 150), scale=levels)
+    assert ordbm.OrdinalBM(**SMALL).estimate(given).advice.startswith(advice)
+    _, lines = logged(caplog, given, presence=False, epochs=1)
+    assert [line for line in lines if "held-out" in line] == (
+        [ordbm.OrdinalBM(**SMALL).estimate(given).advice] if advice else []
+    )
+
+
 def test_only_what_is_done_is_logged(caplog, ratings):
     _, lines = logged(caplog, ratings, item_links=0, presence=False, epochs=0)
     assert [line for line in lines if not line.startswith("learning from")] == []

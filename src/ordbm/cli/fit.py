@@ -72,7 +72,10 @@ def fit(
     learn, held_out = ratings, None
     if validation:
         learn, held_out = ordbm.hold_out(ratings, validation, seed=model.settings.seed)
-    say(f"expected: {model.estimate(learn)}")
+    cost = model.estimate(learn)
+    say(f"expected: {cost}")
+    if cost.advice:
+        say(cost.advice, markup=False)
     with fit_bar(quiet or as_json) as show:
         model.fit(
             learn, validation=held_out, callbacks=[show], checkpoint=checkpoint, resume=resume

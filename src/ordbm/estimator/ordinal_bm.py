@@ -298,6 +298,8 @@ def _log_cost(model: OrdinalBM, ratings: Ratings) -> None:
             "learning from %s ratings, members=%d, hidden=%s: %s",
             f"{len(ratings):,}", cost.members, cost.hidden, cost,
         )  # fmt: skip
+        if cost.advice:
+            LOG.info("%s", cost.advice)
 
 
 def _validator(fitted: FittedModel, ratings: Ratings) -> Callable[[], dict[str, float]]:

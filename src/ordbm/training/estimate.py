@@ -31,12 +31,16 @@ PASSES = 2.2  # of an iteration: all is learnt twice, with some steps tried agai
 
 
 class FitEstimate(NamedTuple):
-    """What a fit is expected to take: bytes at its peak, the process included, and seconds."""
+    """What a fit is expected to take: bytes at its peak, the process included, and seconds.
+
+    `advice` is on the scale of ratings, and empty where it serves as it is.
+    """
 
     members: int
     hidden: tuple[int, int]
     memory: int
     seconds: float
+    advice: str = ""
 
     def __str__(self) -> str:
         return f"about {duration(self.seconds)} and {gigabytes(self.memory)} of memory"
@@ -60,7 +64,24 @@ def fit_estimate(
         told.hidden_sizes,
         LIBRARIES + held + max(learning, presence + members * sum(one.kept for one in sides)),
         operations * pace() / threads,
+        _advice(table, ratings),
     )
+
+
+def _advice(table: Features, ratings: Ratings) -> str:
+    """Scales that are worth a comparison: which one predicts best cannot be told beforehand."""
+    if ratings.is_continuous:
+        return (
+            "continuous ratings: if they are answers on a scale rather than measurements, bins of "
+            "them may predict better; compare both on held-out ratings"
+        )
+    if table.n_groups < table.n_levels:
+        return (
+            f"{table.n_levels} levels, of which neighbours share couplings: bins of them cost "
+            "less, and measurements may be better as a continuous scale; compare on held-out "
+            "ratings"
+        )
+    return ""
 
 
 class _SideSize(NamedTuple):
