@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +63,18 @@ class CSR(NamedTuple):
             self.value[place] if self.value.size else self.value,
             np.zeros(0, np.int32),
         )
+
+
+def stacked(parts: Sequence[CSR]) -> CSR:
+    """The rows of all parts below each other, without transpose."""
+    size = np.concatenate([np.diff(part.start) for part in parts])
+    return CSR(
+        np.concatenate([[0], np.cumsum(size)]).astype(np.int64),
+        np.concatenate([part.column for part in parts]),
+        np.concatenate([part.level for part in parts]),
+        np.concatenate([part.value for part in parts]),
+        np.zeros(0, np.int32),
+    )
 
 
 def transpose(rows: CSR, n_columns: int) -> CSR:

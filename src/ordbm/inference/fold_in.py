@@ -10,18 +10,19 @@ moves.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
-from ordbm.data.csr import CSR, CSRPair, with_transpose
+from ordbm.data.csr import CSR, CSRPair, stacked, with_transpose
 from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.kernels import fold_in as kernels
 from ordbm.kernels.fold_in import ColumnData, ColumnPoint, ColumnRoom
 from ordbm.kernels.structures import padded
 from ordbm.model.machine import Machine, Parameters, Side
-from ordbm.model.neighbours import no_links
+from ordbm.model.neighbours import no_links, star_links
 from ordbm.priors.response_styles import BiasPrior
 from ordbm.runtime.arrays import Array, Numbers
 
@@ -176,11 +177,9 @@ def fold_in_machine(
 
     `mean` (n, hidden units) and `prior` are of what users own, if they own anything.
     """
-    machine = conditioned.machine
-    found = user_part(conditioned, row)
-    trained = machine.item_side
+    trained = conditioned.machine.item_side
     if trained is None or prior is None:
-        return found
+        return user_part(conditioned, row)
     inputs = conditioned.item_input.copy()
     before = None
     if known >= 0:
@@ -189,15 +188,45 @@ def fold_in_machine(
         inputs[rows.column] -= _said(own.coupling[known], rows)
         bias = own.rating_bias[known] if own.rating_bias.size else prior.typical
         owned = Own(own.coupling[known, :, : trained.n_hidden].astype(np.float64), bias)
-        before = owned, _evidence(user_part(conditioned, rows), inputs, trained)
-    side = side_of([fitted_own(prior, mean, _evidence(found, inputs, trained), before)], trained)
-    joint = ConditionedMachine(
-        Machine(machine.features, machine.level_bias, machine.user_side, side), found.ratings, 1
-    )
+        before = owned, _evidence(conditioned, rows, known, inputs)
+    now = _evidence(conditioned, row, known, inputs)
+    side = side_of([fitted_own(prior, mean, now, before)], trained)
     # The items' inputs with the person's ratings added; predictions leave those out again.
     inputs[row.column] += _said(side.parameters.coupling[0], row)
-    joint.__dict__["item_input"] = inputs
-    return joint
+    return _with_linked(conditioned, row, known, side, inputs)
+
+
+def _with_linked(
+    conditioned: ConditionedMachine, row: CSR, known: int, side: Side, inputs: Array
+) -> ConditionedMachine:
+    """A person with these ratings, code 0, who owns the one column of the item side.
+
+    Beside them, if they are known, the users whom they are linked with, of whom only the ratings
+    matter; `inputs` are those of items.
+    """
+    machine, ratings = conditioned.machine, conditioned.ratings
+    assert machine.item_side is not None
+    links, weight = machine.item_side.links, machine.item_side.parameters.link_weight
+    at = slice(links.start[known], links.start[known + 1]) if known >= 0 else slice(0)
+    others, edges = links.neighbour[at], links.edge[at]
+    hidden_bias, bias, coupling, _ = side.parameters
+    missing = len(others), *coupling.shape[1:]
+    coupling = np.concatenate([coupling, np.zeros(missing, coupling.dtype)])
+    if bias.size:
+        bias = np.concatenate([bias, np.zeros(missing[:2], bias.dtype)])
+    side = replace(
+        side,
+        parameters=Parameters(hidden_bias, bias, coupling, weight[edges]),
+        links=star_links(links.similarity[edges]),
+    )
+    rows = stacked([row, ratings.by_user.rows_of(others)])
+    found = ConditionedMachine(
+        Machine(machine.features, machine.level_bias, machine.user_side, side),
+        CSRPair(*with_transpose(rows, ratings.by_item.n_rows)),
+        1,
+    )
+    found.__dict__["item_input"] = inputs
+    return found
 
 
 def user_part(conditioned: ConditionedMachine, rows: CSR) -> ConditionedMachine:
@@ -214,15 +243,25 @@ def _said(coupling: Array, row: CSR) -> Array:
     return said * row.value[:, None] if row.value.size else said
 
 
-def _evidence(user_part: ConditionedMachine, inputs: Array, side: Side) -> Evidence:
+def _evidence(conditioned: ConditionedMachine, row: CSR, known: int, inputs: Array) -> Evidence:
     """A person's ratings as the item side sees them; `inputs` are without them."""
-    row = user_part.ratings.by_user
-    nobody = np.zeros(len(row.column), np.int32)
+    trained = conditioned.machine.item_side
+    assert trained is not None
+    own = trained.parameters
+    nothing = Side(
+        Parameters(
+            own.hidden_bias[:0], own.rating_bias[:0], own.coupling[:1, :, :0], own.link_weight
+        ),
+        0,
+        no_links(1),
+        trained.unknown_bias,
+    )
+    others = _with_linked(conditioned, row, known, nothing, inputs[:, :0])
     return Evidence(
         row.level,
         row.value.astype(np.float64),
-        user_part.pair_scores(nobody, row.column),
-        expit(inputs[row.column, : side.n_hidden].astype(np.float64)),
+        others.pair_scores(np.zeros(len(row.column), np.int32), row.column),
+        expit(inputs[row.column, : trained.n_hidden].astype(np.float64)),
     )
 
 

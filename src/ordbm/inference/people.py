@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ordbm.data.csr import CSR
+from ordbm.data.csr import CSR, stacked
 from ordbm.data.lookup import Ids, listed_ids, several
 from ordbm.data.standardiser import standardised
 from ordbm.errors import SettingsError
@@ -88,7 +88,7 @@ class FoldIns:
     ) -> None:
         self._state, self.users = state, users
         rows = [state.given_row(ratings, user) for user, ratings in zip(users, given, strict=True)]
-        self.given = _stacked(rows)
+        self.given = stacked(rows)
         self._rows = self.given
         if state.standardiser is not None:
             self._rows = standardised(self.given, state.scale, state.standardiser)
@@ -191,18 +191,6 @@ def are_of_several(ratings: Any) -> bool:
     if not isinstance(ratings, Mapping) or not ratings:
         return False
     return all(isinstance(each, Mapping) for each in ratings.values())
-
-
-def _stacked(rows: Sequence[CSR]) -> CSR:
-    """One row of each, below each other."""
-    size = np.array([len(row.column) for row in rows], np.int64)
-    return CSR(
-        np.concatenate([[0], np.cumsum(size)]).astype(np.int64),
-        np.concatenate([row.column for row in rows]),
-        np.concatenate([row.level for row in rows]),
-        np.concatenate([row.value for row in rows]),
-        np.zeros(0, np.int32),
-    )
 
 
 def _chosen(rated: RatingsByPerson, person: Codes) -> RatingsByPerson:

@@ -48,6 +48,17 @@ class Links(NamedTuple):
         return len(self.similarity)
 
 
+def star_links(similarity: NDArray[np.float32]) -> Links:
+    """Column 0 linked with all others, edge e with column e + 1."""
+    n = len(similarity)
+    return Links(
+        start=np.array([0, *range(n, 2 * n + 1)], np.int64),
+        neighbour=np.array([*range(1, n + 1), *[0] * n], np.int32),
+        edge=np.array([*range(n), *range(n)], np.int32),
+        similarity=similarity,
+    )
+
+
 def no_links(n_columns: int) -> Links:
     """The graph without edges."""
     return Links(
