@@ -212,13 +212,11 @@ def test_joint_predictions_of_one_are_predictions(model, who):
     np.testing.assert_allclose(probability, alone[0], atol=loose)
 
 
-def test_joint_predictions_are_of_one_persons_ratings():
+def test_joint_predictions_of_one_person_in_two_ways():
     model = fitted("joint")
     found = model.predict_joint(4, [1, 5], ratings=MORE)
     same = model.predict_joint([4, 4], [1, 5], ratings={4: MORE})
     assert exactly((found.values, found.weight)) == exactly((same.values, same.weight))
-    with pytest.raises(SettingsError, match="the ratings of one person"):
-        model.predict_joint([4, 5], [1, 1], ratings={4: MORE, 5: NEW})
 
 
 @pytest.mark.parametrize("kind", ["joint", "gaussian"])
@@ -387,3 +385,33 @@ def test_people_who_give_ratings_may_be_new():
         model.predict("ann", 3)
     with pytest.raises(RatingsError, match="user '4' is text"):
         model.predict("4", 3, ratings=NEW)
+
+
+JOINT = {"limit": 10**6, "draws": 4_000}
+
+
+def test_known_users_who_say_nothing_new_are_asked_together_as_ever(model):
+    pairs = [4, 9, 4], [1, 5, 7]
+    found = model.predict_joint(*pairs, ratings={4: {}, 9: {}}, **JOINT)
+    expected = model.predict_joint(*pairs, **JOINT)
+    if found.exact:
+        np.testing.assert_array_equal(found.values, expected.values)
+        np.testing.assert_allclose(found.weight, expected.weight, atol=1e-5)
+    else:
+        np.testing.assert_allclose(found.mean(), expected.mean(), atol=0.15)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "gaussian" not in kind])
+def test_people_who_say_something_meet_in_items_only(kind):
+    model = fitted(kind)
+    alone = model.predict_joint([4, 4], [1, 5], ratings={4: MORE}, **JOINT)
+    told = {4: MORE, "new": NEW}
+    beside = model.predict_joint([4, 4, "new"], [1, 5, 5], ratings=told, **JOINT)
+    pairs, place = np.unique(beside.values[:, :2], axis=0, return_inverse=True)
+    order = np.lexsort(alone.values.T[::-1])
+    np.testing.assert_array_equal(alone.values[order], pairs)
+    apart = np.abs(np.bincount(place.ravel(), beside.weight) - alone.weight[order]).max()
+    if model.machines[0].item_side is None:
+        assert apart < 1e-6
+    else:
+        assert apart > 1e-6

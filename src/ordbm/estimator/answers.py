@@ -166,19 +166,16 @@ class Answers:
         more unseen rating changes what the machine says of the others, so the joint's `marginals`
         differ from `predict_proba`, and dependence is to be read off the joint itself.
 
-        `ratings` are {item: rating} of one person, new or known, as in `distribution`. Up to
-        `limit` configurations are enumerated; beyond that, and always on a continuous scale,
-        `draws` of them are drawn by Gibbs sampling.
+        `ratings` are of one person, new or known, or of several, as in `distribution`; here items
+        hear those of all of them. Up to `limit` configurations are enumerated; beyond that, and
+        always on a continuous scale, `draws` of them are drawn by Gibbs sampling.
         """
         state = self._state
         levels = state.scale if isinstance(state.scale, RatingScale) else None
         edges = level_cells(levels, state.standardiser) if levels and state.standardiser else None
         (user_list, item_list), people, person = self._asked_pairs(users, items, ratings)
         if isinstance(people, FoldIns):
-            if (person != person[:1]).any():
-                raise SettingsError("a joint prediction takes the ratings of one person")
-            conditioned, code = people.conditioned(int(person[0]))
-            user_codes = np.full(len(person), code, np.int32)
+            conditioned, user_codes = people.together(person)
         else:
             conditioned = state.conditioned
             user_codes = np.asarray(strangers_apart(person, user_list), np.int32)

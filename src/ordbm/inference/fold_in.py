@@ -22,7 +22,7 @@ from ordbm.kernels import fold_in as kernels
 from ordbm.kernels.fold_in import ColumnData, ColumnPoint, ColumnRoom
 from ordbm.kernels.structures import padded
 from ordbm.model.machine import Machine, Parameters, Side
-from ordbm.model.neighbours import no_links, star_links
+from ordbm.model.neighbours import no_links, side_by_side, star_links
 from ordbm.priors.response_styles import BiasPrior
 from ordbm.runtime.arrays import Array, Numbers
 
@@ -226,6 +226,42 @@ def _with_linked(
         1,
     )
     found.__dict__["item_input"] = inputs
+    return found
+
+
+def together(
+    conditioned: ConditionedMachine, people: Sequence[ConditionedMachine]
+) -> ConditionedMachine:
+    """One machine with all of these people, each of whom has one by `fold_in_machine`.
+
+    The codes of each go on where those of the one before end. Items hear all of their ratings.
+    """
+    machine, n_items = conditioned.machine, conditioned.ratings.by_item.n_rows
+    rows = stacked([one.ratings.by_user for one in people])
+    sides = [one.machine.item_side for one in people]
+    item_side = None
+    if machine.item_side is not None:
+        own = [side.parameters for side in sides if side is not None]
+        item_side = replace(
+            machine.item_side,
+            parameters=Parameters(
+                own[0].hidden_bias,
+                *(
+                    np.concatenate([getattr(one, name) for one in own])
+                    for name in ("rating_bias", "coupling", "link_weight")
+                ),
+            ),
+            links=side_by_side([side.links for side in sides if side is not None]),
+        )
+    found = ConditionedMachine(
+        Machine(machine.features, machine.level_bias, machine.user_side, item_side),
+        CSRPair(*with_transpose(rows, n_items)),
+        1,
+    )
+    if item_side is not None:
+        inputs = conditioned.item_input
+        heard = [one.item_input - inputs for one in people]
+        found.__dict__["item_input"] = inputs + np.sum(heard, axis=0, dtype=inputs.dtype)
     return found
 
 

@@ -17,7 +17,7 @@ from ordbm.data.lookup import Ids, listed_ids, several
 from ordbm.data.standardiser import standardised
 from ordbm.errors import SettingsError
 from ordbm.inference.conditioned import ConditionedMachine
-from ordbm.inference.fold_in import OwnPrior, fold_in_machine, user_part
+from ordbm.inference.fold_in import OwnPrior, fold_in_machine, together, user_part
 from ordbm.kernels.ensemble import PeopleTables, RatingsByPerson
 from ordbm.model.presence import ConditionedPresence, fold_in_presence
 from ordbm.runtime.arrays import Codes
@@ -151,6 +151,20 @@ class FoldIns:
                 )
             )
         return self._conditioned[person], 0
+
+    def together(self, person: Codes) -> tuple[tuple[ConditionedMachine, ...], Codes]:
+        """Each machine with the ratings of all of these, and the code of each there."""
+        asked, place = np.unique(person, return_inverse=True)
+        machines = [self.conditioned(one)[0] for one in asked.tolist()]
+        size = [people[0].ratings.by_user.n_rows for people in machines]
+        code = np.cumsum([0, *size[:-1]])[place].astype(np.int32)
+        found = tuple(
+            together(one, people)
+            for one, people in zip(
+                self._state.conditioned, zip(*machines, strict=True), strict=True
+            )
+        )
+        return found, code
 
 
 def fold_ins_of(

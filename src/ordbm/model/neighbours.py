@@ -5,6 +5,7 @@ Rows by user give links between items; rows by item, links between users.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,23 @@ def star_links(similarity: NDArray[np.float32]) -> Links:
         neighbour=np.array([*range(1, n + 1), *[0] * n], np.int32),
         edge=np.array([*range(n), *range(n)], np.int32),
         similarity=similarity,
+    )
+
+
+def side_by_side(graphs: Sequence[Links]) -> Links:
+    """The graphs with their columns one after the other."""
+    columns = np.cumsum([0, *(len(one.start) - 1 for one in graphs)])
+    edges = np.cumsum([0, *(one.n_edges for one in graphs)])
+    starts = [one.start[:-1] + 2 * first for one, first in zip(graphs, edges, strict=False)]
+    return Links(
+        start=np.concatenate([*starts, [2 * edges[-1]]]).astype(np.int64),
+        neighbour=np.concatenate(
+            [one.neighbour + first for one, first in zip(graphs, columns, strict=False)]
+        ).astype(np.int32),
+        edge=np.concatenate(
+            [one.edge + first for one, first in zip(graphs, edges, strict=False)]
+        ).astype(np.int32),
+        similarity=np.concatenate([one.similarity for one in graphs]),
     )
 
 
