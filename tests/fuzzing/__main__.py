@@ -29,6 +29,7 @@ ROOM = 2_000_000_000  # bytes of memory beyond what a worker has when it begins
 TOO_LONG = (
     1800  # seconds for one input: far beyond what any takes, compiling on a busy computer too
 )
+POLL = 0.5  # seconds between looks at the workers
 OUTCOMES = ("read", "refused", "failed")
 
 
@@ -66,10 +67,12 @@ class Board:
         self.outcomes = self.numbers[2:].reshape(n_kinds, len(OUTCOMES))
 
     @staticmethod
-    def new(path, n_kinds):
+    def new(path, n_kinds, first=0):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(bytes(8 * (2 + n_kinds * len(OUTCOMES))))
-        return Board(path, n_kinds)
+        board = Board(path, n_kinds)
+        board.numbers[0] = first
+        return board
 
 
 def work(told):
@@ -137,22 +140,24 @@ def supervise(told):
     for first in range(told.workers):
         path = folder / str(first)
         goes_on = told.resume and path.exists()
-        board = Board(path, len(kinds)) if goes_on else Board.new(path, len(kinds))
+        board = Board(path, len(kinds)) if goes_on else Board.new(path, len(kinds), first)
         boards.append((path, board))
-        workers.append(begin(int(board.numbers[0]) if board.numbers[1] else first, path))
-        board.numbers[1] = 0  # nothing is under way yet
+        workers.append(begin(int(board.numbers[0]), path))
     said = 0.0
+    waited = [(-1, 0.0)] * told.workers  # the input under way, and for how long it was watched
     while any(worker.poll() is None for worker in workers):
-        time.sleep(0.5)
+        time.sleep(POLL)
         if told.minutes and time.time() - started > 60 * told.minutes:
             for worker in workers:
                 worker.terminate()
                 worker.wait()
             break
         for place, (path, board) in enumerate(boards):
-            number, since = (int(one) for one in board.numbers[:2])
-            worker = workers[place]
-            late = since and worker.poll() is None and time.time() - since > TOO_LONG
+            number, worker = int(board.numbers[0]), workers[place]
+            last, seconds = waited[place]
+            # Not by the clock, which goes on while all of the run is stopped.
+            waited[place] = (number, seconds + POLL if number == last else 0.0)
+            late = worker.poll() is None and waited[place][1] > TOO_LONG
             if late and number < told.inputs:
                 worker.kill()
                 worker.wait()
@@ -163,6 +168,7 @@ def supervise(told):
                 given = kind.make(state_of(told.seed, number))
                 store(told, number, kind, given, what)
                 board.outcomes[kinds.index(kind), OUTCOMES.index("failed")] += 1
+                board.numbers[:2] = number + told.workers, time.time()
                 workers[place] = begin(number + told.workers, path)
         if time.time() - said > 30:
             said = time.time()
