@@ -181,7 +181,6 @@ TOLD_HUGE = {
     "a rating": lambda here: here.model.recommend(ratings={0: HUGE}),
     "a level": lambda _: Ratings([1, 2], [1, 2], [3, HUGE]),
     "a scale": lambda _: Ratings([1], [1], [3], scale=[HUGE, 3]),
-    "missing": lambda _: Ratings([1, 2], [1, 2], [3, 4], missing=[HUGE, True]),
     "duplicates": lambda _: Ratings([1], [1], [3], duplicates=HUGE),
     "by": lambda here: here.model.recommend(0, by=HUGE),
     "diversity": lambda here: here.model.recommend(0, diversity=HUGE),
@@ -214,3 +213,8 @@ def test_numbers_of_thousands_of_digits_are_refused_with_a_sentence(here, told):
     with pytest.raises(OrdbmError) as caught:
         TOLD_HUGE[told](here)
     assert len(str(caught.value)) < 600
+
+
+def test_a_number_beyond_floats_may_mean_not_rated():
+    ratings = Ratings([1, 2, 3], [1, 2, 3], [3, 4, 0], missing=[HUGE, -HUGE, False])
+    assert (len(ratings), ratings.n_missing) == (2, 1)

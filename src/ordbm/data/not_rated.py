@@ -35,13 +35,13 @@ class NotRated:
             return cls()
         alone = isinstance(missing, str | Real) or not isinstance(missing, Iterable)
         values = [missing] if alone else list(missing)
-        wrong = [one for one in values if isinstance(one, bool) or not isinstance(one, str | Real)]
+        wrong = [value for value in values if not isinstance(value, str | Real)]
         if wrong:
             raise SettingsError(
                 f"missing={shown(wrong[0])}: give a number or a text that means 'not rated', as in "
                 "missing=0, or several in a list"
             )
-        numbers = [float_of(value) for value in values if not isinstance(value, str)]
+        numbers = [float_of(+value) for value in values if not isinstance(value, str)]  # +True is 1
         return cls(
             frozenset(number for number in numbers if not math.isnan(number)),
             frozenset(value.strip() for value in values if isinstance(value, str)),
