@@ -1,7 +1,8 @@
 """Sums and steps of rows of hidden units, in vector registers (see `emit`).
 
-Each by itself gives some six percent of a small machine's epoch, the three together a sixth. Arrays
-are contiguous; hidden units come in whole vectors, learning pads them to a multiple of LANES.
+With plain loops in their place and in that of `stages.store_levels`, an epoch of a small machine
+takes a third longer (`benchmarks/results/emitted.md`). Arrays are contiguous; hidden units come in
+whole vectors, learning pads them to a multiple of LANES.
 """
 
 from numba import types
