@@ -20,6 +20,10 @@ for _name in (
     os.environ.pop(_name, None)
 os.environ["TERMINAL_WIDTH"] = "100"  # of help texts
 
+# Processes that run tests side by side, and what they start, share the cores out.
+if _together := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // int(_together))))
+
 # Numba's cache does not notice that a kernel's callee in another file has changed: tests compile
 # afresh whenever any kernel has, or the processor that they run as.
 _KERNELS = sorted((ROOT / "src" / "ordbm").glob("**/kernels/*.py"))

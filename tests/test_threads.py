@@ -147,8 +147,21 @@ def test_quota_of_control_groups(tmp_path, files, own, quota):
 def test_all_threads_are_no_more_than_the_quota(monkeypatch, quota, cores, expected):
     monkeypatch.setattr(cpus, "cpu_quota", lambda: quota)
     monkeypatch.setattr(cpus.os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert thread_count(None) == expected
     assert thread_count(5) == 5  # what is asked for is asked for
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [("3", 3), (" 2,4", 2), ("16", 8), ("0", 1), ("", 8), ("many", 8), ("-2", 8), ("9" * 5000, 8)],
+)
+def test_all_threads_are_no_more_than_the_share_of_the_process(monkeypatch, share, expected):
+    monkeypatch.setattr(cpus, "cpu_quota", lambda: None)
+    monkeypatch.setattr(cpus.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", share)
+    assert thread_count(None) == expected
+    assert thread_count(5) == 5
 
 
 class Recorded:

@@ -130,12 +130,15 @@ def supervise(told):
     started = time.time()
     died = Counter()
     boards, workers = [], []
+    share = str(max(1, (os.cpu_count() or 1) // told.workers))  # of the cores, for each worker
+    environment = {"OMP_NUM_THREADS": share, **os.environ}
     folder = STORED / f"boards-{told.seed}-{told.only}-{told.workers}"
 
     def begin(first, board):
         arguments = ["--worker", "--seed", told.seed, "--inputs", told.inputs, "--first", first]
         arguments += ["--step", told.workers, "--board", board, "--only", told.only]
-        return subprocess.Popen([sys.executable, "-m", "fuzzing", *map(str, arguments)])
+        command = [sys.executable, "-m", "fuzzing", *map(str, arguments)]
+        return subprocess.Popen(command, env=environment)
 
     for first in range(told.workers):
         path = folder / str(first)

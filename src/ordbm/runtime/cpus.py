@@ -1,4 +1,8 @@
-"""How many processors this process may use: cores, affinity, and a container's quota."""
+"""How many processors this process may use: cores, affinity, a container's quota, its share.
+
+A share is what OMP_NUM_THREADS says: whoever runs several processes side by side (Ray, Dask, joblib,
+a scheduler of jobs) sets it so that together they have no more threads than there are cores.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,17 @@ OWN_CGROUP = Path("/proc/self/cgroup")
 
 
 def usable_cpus() -> int:
-    """Cores that the system lets this process run on, or fewer if a quota allows less time."""
+    """Cores that the system lets this process run on, or fewer by its quota or its share."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    quota = cpu_quota()
-    return cores if quota is None else max(1, min(cores, int(quota)))
+    limits = [limit for limit in (cpu_quota(), cpu_share()) if limit is not None]
+    return max(1, int(min([cores, *limits])))
+
+
+def cpu_share() -> int | None:
+    """The threads that OMP_NUM_THREADS grants at the outermost level; None if it does not say."""
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(first) if first.isascii() and first.isdigit() and len(first) < 10 else None
 
 
 def cpu_quota(root: Path = CGROUPS, own: Path = OWN_CGROUP) -> float | None:
