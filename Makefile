@@ -10,6 +10,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 EXACT := $(patsubst %,tests/test_%.py,docs exactness gradients joint kernels model_file sampling symmetry)
 VERSIONS := 3.11 3.12 3.13 3.14
 DATA := packages/ordbm-movielens-small
+unexport PYTHONDONTWRITEBYTECODE  # or each process that a test starts compiles the package anew
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 help:  ## Show the targets

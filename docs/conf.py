@@ -14,7 +14,9 @@ author = "The ordbm developers"
 project_copyright = author
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "commands", "mathml", "plain_docstrings"]
+extensions = [
+    "myst_parser", "sphinx.ext.autodoc", "commands", "mathml", "offline", "plain_docstrings",
+]  # fmt: skip
 exclude_patterns = ["_build", "_extensions"]
 nitpicky = False
 

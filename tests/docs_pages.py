@@ -5,8 +5,8 @@
 
 Blocks of Python and of commands run from the top of a page to its end, in a folder of their own. A
 `text` block right after one is what it prints. `<!-- not run: reason -->` and `<!-- fails -->`
-before a block say just that. A page that shows output is run as it stands, the others with a small
-machine.
+before a block say just that. What comes after the last output of a page, which is the whole page if
+it shows none, runs with a small machine on the ratings of a few people.
 
 What is shown must hold on every processor. Numbers may differ in their last digit; words, and with
 them the order of items, may not, so a list whose neighbours (or whose last item and the next, which
@@ -39,6 +39,7 @@ PAGES = [
     ROOT / "README.md",
     *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts),
 ]
+LOAD = ordbm.load_dataset
 SMALL = {"epochs": 2, "hidden": 4, "item_links": 5, "members": 2}
 FENCE = re.compile(
     r"(?:<!-- (?P<remark>[^\n]*) -->\n+)?"
@@ -88,14 +89,11 @@ class Printed(NamedTuple):
 
 def printed_by(page):
     """A `Printed` for each block of a page that is run, in order."""
-    text = page.read_text(encoding="utf-8")
-    found = list(blocks(text))
-    is_small = not any(block.output is not None for block in found)
-    presets = dict.fromkeys(("fast", "default", "best"), SMALL) if is_small else {}
+    found = list(blocks(page.read_text(encoding="utf-8")))
+    shown = max((block.line for block in found if block.output is not None), default=0)
     here = Path.cwd()
     with (
         tempfile.TemporaryDirectory() as folder,
-        mock.patch.dict(settings.PRESETS, presets),
         mock.patch.dict(os.environ, {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}),
         gaps_noted() as gaps,
     ):
@@ -107,10 +105,27 @@ def printed_by(page):
                 if block.is_run:
                     gaps.clear()
                     run = run_python if block.kind == "python" else run_commands
-                    printed.append(Printed(block, run(block, page, names), min(gaps, default=1.0)))
+                    with contextlib.nullcontext() if block.line <= shown else all_small():
+                        text = run(block, page, names)
+                    printed.append(Printed(block, text, min(gaps, default=1.0)))
         finally:
             os.chdir(here)
         return printed
+
+
+@contextlib.contextmanager
+def all_small():
+    """Little to learn, and little to learn from."""
+    presets = dict.fromkeys(("fast", "default", "best"), SMALL)
+    with (
+        mock.patch.dict(settings.PRESETS, presets),
+        mock.patch.object(ordbm, "load_dataset", lambda name: ratings_of_few(LOAD(name))),
+    ):
+        yield
+
+
+def ratings_of_few(ratings):
+    return ratings.select(ratings.user_codes < 60)
 
 
 @contextlib.contextmanager
@@ -148,8 +163,7 @@ def gaps_noted():
 
 def what_readers_bring():
     """Stand-ins for data of one's own, as names and as files."""
-    ratings = ordbm.load_dataset("movielens-small")
-    frame = ratings.select(ratings.user_codes < 60).to_frame("pandas")
+    frame = ratings_of_few(ordbm.load_dataset("movielens-small")).to_frame("pandas")
     frame.to_csv("ratings.csv", index=False)
     frame[["user", "item"]].head(5).to_csv("pairs.csv", index=False)
     own = frame.rename(columns={"user": "customer", "item": "film", "rating": "stars"})

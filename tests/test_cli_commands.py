@@ -110,10 +110,15 @@ def test_presence_settings_reach_the_model():
     assert not ordbm.load("q.ordbm").settings.presence
 
 
-def test_embedded_ratings_by_name():
-    told = json_answer("fit", "movielens-small", "-o", "e.ordbm", "--hidden", "0",
+@pytest.fixture(scope="module")
+def embedded(folder):
+    """embedded.ordbm, learnt from the embedded ratings, and what was told of it."""
+    return json_answer("fit", "movielens-small", "-o", folder / "embedded.ordbm", "--hidden", "0",
                        "--item-links", "0", "--epochs", "1", "--members", "1")  # fmt: skip
-    assert told["ratings"]["ratings"] == 100_004
+
+
+def test_embedded_ratings_by_name(embedded):
+    assert embedded["ratings"]["ratings"] == 100_004
 
 
 def test_resume_gives_what_an_unbroken_run_gives(ratings):
@@ -511,10 +516,9 @@ def test_data_convert(ratings):
     }
 
 
+@pytest.mark.usefixtures("embedded")
 def test_titles_of_the_embedded_set():
-    answer("fit", "movielens-small", "-o", "e.ordbm", "--hidden", "0", "--item-links", "0",
-           "--epochs", "1")  # fmt: skip
-    found = json_answer("recommend", "e.ordbm", "--user", "1", "-n", "2", "--titles",
+    found = json_answer("recommend", "embedded.ordbm", "--user", "1", "-n", "2", "--titles",
                         "movielens-small")  # fmt: skip
     titles = load_titles("movielens-small")
     assert [line["title"] for line in found["recommendations"]] == [

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
-import scoringrules
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sk
@@ -27,6 +28,11 @@ from ordbm.metrics.prediction import (
 )
 
 seeds = st.integers(0, 2**32)
+
+
+def scoringrules():
+    """The library, which takes seconds to import: not in every process that collects tests."""
+    return import_module("scoringrules")
 
 
 def random_table(seed, n_rows=40, n_levels=5):
@@ -87,7 +93,7 @@ def test_log_loss_equals_that_of_scikit_learn(seed, n_levels):
 @given(seeds, st.integers(1, 12))
 def test_rps_equals_that_of_scoringrules(seed, n_levels):
     proba, levels = random_table(seed, n_levels=n_levels)
-    expected = scoringrules.rps_score(levels + 1, proba)
+    expected = scoringrules().rps_score(levels + 1, proba)
     np.testing.assert_allclose(ranked_probability_scores(proba, levels), expected, atol=1e-12)
     assert rps(proba, levels) == pytest.approx(expected.mean())
 
@@ -102,7 +108,7 @@ def test_rps_of_a_sure_prediction_is_its_distance_in_levels():
 def test_normal_crps_equals_that_of_scoringrules(seed):
     random = np.random.default_rng(seed)
     centre, spread, truth = random.normal(size=20), random.gamma(1, size=20), random.normal(size=20)
-    expected = scoringrules.crps_normal(truth, centre, spread)
+    expected = scoringrules().crps_normal(truth, centre, spread)
     np.testing.assert_allclose(normal_crps(centre, spread, truth), expected, atol=1e-12)
 
 
@@ -129,7 +135,7 @@ def test_losses_of_normals():
     found = losses(predicted, np.array([2.0]))
     assert found["mae_mean"] == found["mae_median"] == found["mae_mode"] == found["rmse"] == [1.0]
     assert found["log_loss"] == pytest.approx(0.125 + np.log(2) + np.log(2 * np.pi) / 2)
-    assert found["rps"] == pytest.approx(scoringrules.crps_normal(2.0, 1.0, 2.0))
+    assert found["rps"] == pytest.approx(scoringrules().crps_normal(2.0, 1.0, 2.0))
 
 
 @pytest.mark.parametrize(
