@@ -1,7 +1,7 @@
 """How many processors this process may use: cores, affinity, a container's quota, its share.
 
-A share is what OMP_NUM_THREADS says: whoever runs several processes side by side (Ray, Dask, joblib,
-a scheduler of jobs) sets it so that together they have no more threads than there are cores.
+A share is what OMP_NUM_THREADS says: whoever runs several processes side by side (Ray, Dask,
+joblib, a scheduler of jobs) sets it so that together they have no more threads than cores.
 """
 
 from __future__ import annotations
