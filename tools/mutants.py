@@ -91,6 +91,7 @@ def environment(worker: int) -> dict[str, str]:
         "PYTHONPATH": f"{tree(worker) / 'src'}:{ROOT / 'tools'}",
         "ORDBM_DATA": data,
         "NUMBA_CACHE_DIR": str(cache_of(worker)),
+        "OMP_NUM_THREADS": "1",  # workers share the cores out
     }
 
 
