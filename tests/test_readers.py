@@ -21,7 +21,7 @@ from ordbm import Ratings, RatingScale, read_ratings, write_ratings
 from ordbm.data.ids import IdMap
 from ordbm.datasets import matched_ids, read_pairs, read_titles, unpacking
 from ordbm.datasets import record_checks as checking
-from ordbm.datasets.delimited import arrow_columns, records
+from ordbm.datasets.delimited import ArrowTexts, arrow_columns, records
 from ordbm.datasets.limits import Budget
 from ordbm.datasets.netflix import netflix_columns, netflix_records
 from ordbm.datasets.titles import read_item_table, read_title_table
@@ -470,7 +470,18 @@ def test_plain_files_take_the_fast_way(separator, quote):
     rows = [("u1", "i1", "3"), ("u2", "i1", "4.5")]
     text = "\n".join(separator.join(f"{quote}{cell}{quote}" for cell in row) for row in rows)
     found = arrow_columns(text.encode(), separator, False, 3, (0, 1, 2))
-    assert [texts.distinct for texts in found] == [["u1", "u2"], ["i1"], ["3", "4.5"]]
+    assert [list(texts.distinct) for texts in found] == [["u1", "u2"], ["i1"], ["3", "4.5"]]
+
+
+def test_texts_of_arrow_are_those_of_a_list():
+    plain = [f"é{number}" for number in range(10_001)]
+    texts = ArrowTexts(pa.array(plain))
+    assert list(texts) == plain
+    assert len(texts) == len(plain)
+    assert (texts[0], texts[4_096], texts[-1]) == (plain[0], plain[4_096], plain[-1])
+    assert texts[5_000:5_003] == plain[5_000:5_003]
+    assert "é9999" in texts
+    assert "" not in texts
 
 
 # -- archives that mean harm -----------------------------------------------------------------------

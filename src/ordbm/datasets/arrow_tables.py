@@ -95,7 +95,8 @@ def encoded_texts(part: Any) -> Any:
 def _texts(column: Any) -> EncodedColumn:
     import pyarrow as pa  # noqa: PLC0415
 
-    return encoded_column(column.cast(pa.dictionary(pa.int32(), pa.string())))
+    found = encoded_column(column.cast(pa.dictionary(pa.int32(), pa.string())))
+    return EncodedColumn(list(found.distinct), found.codes)
 
 
 def _ids(column: Any, label: str) -> NDArray[Any] | EncodedColumn:

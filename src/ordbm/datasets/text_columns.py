@@ -46,10 +46,10 @@ def text_ids(texts: EncodedColumn) -> EncodedColumn:
     beyond 64 bits become Python's.
     """
     distinct = texts.distinct
-    if distinct and all(map(_WHOLE.fullmatch, distinct)):
+    if len(distinct) and all(map(_WHOLE.fullmatch, distinct)):
         distinct = [text.removesuffix(".0") for text in distinct]
     elif not all(map(INTEGER.fullmatch, distinct)):
-        return texts
+        return EncodedColumn(list(distinct), texts.codes)
     try:
         integers: Any = np.fromiter(map(int, distinct), np.int64, len(distinct))
     except OverflowError:
