@@ -23,8 +23,7 @@ What small files made to do harm take, and what is said of them. Each is built, 
 [limits](../how-to/own-data.md#how-much-is-read). The first line is what Python and its libraries take to read two ratings.
 Made by `.venv/bin/python tests/hostile_files.py > docs/results/hostile-files.md`; `tests/test_hostile_files.py` reads nearly all of them, too.
 
-The most comes of files in which everybody and everything is rated once, in as many rows as are allowed. Of text, as in `padded.zip`,
-every id is a Python object while it is read.
+The most comes of files in which everybody and everything is rated once, in as many rows as are allowed.
 """
 HEADER = b"user,item,rating\n"
 COLLIDING = 2**61 - 1  # all multiples of it have one hash in Python
