@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 import ordbm
-from ordbm.baselines import BASELINES, Bias, ItemFrequencies, LevelFrequencies, Popularity
+from ordbm.baselines import (
+    BASELINES,
+    Bias,
+    ItemFrequencies,
+    LevelFrequencies,
+    Popularity,
+    bias,
+)
 from ordbm.errors import NotFittedError, RatingsError, SettingsError
 from ordbm.inference.distributions import LevelDistribution, NormalDistribution
 from ordbm.metrics.prediction import validation_scores
@@ -366,3 +373,10 @@ def test_accuracy_on_movielens(movielens, name, low, high):
     found = validation_scores(model.distribution(*pairs_of(test)), test)
     assert low < found["rmse"] < high
     assert found["log_loss"] < 1.88  # item frequencies: 1.94
+
+
+def test_sweeps_end_when_nothing_moves_any_more(monkeypatch):
+    swept = []
+    monkeypatch.setattr(bias, "range", lambda most: map(swept.append, range(most)), raising=False)
+    bias.bias_points(ordbm.Ratings([1, 1, 2, 3], [1, 2, 2, 1], [1, 2, 4, 5]), damping=5.0)
+    assert 1 < len(swept) < bias.MOST_SWEEPS

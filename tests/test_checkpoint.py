@@ -375,3 +375,13 @@ def test_a_forged_preparation_is_refused(tmp_path, parts, name):
     write_container(tmp_path / checkpoints.FILE, "checkpoint", header, arrays)
     with pytest.raises(ModelFileError, match=r"does not hold a training.*leave resume out"):
         OrdinalBM(**TINY).fit(*parts, checkpoint=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("value", [-1e30, 1e30, np.nan])
+def test_priors_out_of_range_are_refused(tmp_path, parts, value):
+    OrdinalBM(**TINY).fit(*parts, checkpoint=tmp_path)
+    header, arrays = checkpoints.read_container(tmp_path / checkpoints.FILE, "checkpoint")
+    arrays["priors.bias_smoothing"] = np.full_like(arrays["priors.bias_smoothing"], value)
+    write_container(tmp_path / checkpoints.FILE, "checkpoint", header, arrays)
+    with pytest.raises(ModelFileError, match="priors are out of range"):
+        OrdinalBM(**TINY).fit(*parts, checkpoint=tmp_path, resume=True)

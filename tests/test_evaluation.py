@@ -10,7 +10,7 @@ import pytest
 
 import ordbm
 from ordbm.data.scale import ContinuousScale, RatingScale
-from ordbm.errors import NotFittedError, OrdbmError, RatingsError
+from ordbm.errors import NotFittedError, OrdbmError, RatingsError, SettingsError
 from ordbm.evaluation import compare, list_hits, rating_losses, train_and_test
 from ordbm.inference.distributions import LevelDistribution, NormalDistribution
 from ordbm.recommend.criteria import least_relevant
@@ -522,3 +522,8 @@ TEST = ordbm.Ratings(["a", "b"], ["i1", "i1"], [5, 4], SCALE)
 def test_faults_are_named(ask, message):
     with pytest.raises(OrdbmError, match=message):
         ask()
+
+
+def test_what_cannot_learn_is_refused_before_anything_is_read():
+    with pytest.raises(SettingsError, match=r"training needs a model with fit\(\): str has none"):
+        train_and_test("a model", None, None)

@@ -12,7 +12,7 @@ from newcomers import machines_for, row_of
 from ordbm.datasets import filter_items
 from ordbm.errors import LeftOutWarning, RatingsError
 from ordbm.inference.conditioned import ConditionedMachine, softmax
-from ordbm.inference.fold_in import OwnPrior, fold_in_machine
+from ordbm.inference.fold_in import OwnPrior, _root, fold_in_machine
 from ordbm.model.learners import Priors
 from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.priors.resolved import feature_unit
@@ -313,3 +313,12 @@ def test_items_nobody_has_rated_are_no_evidence(ratings, sides):
     assert found.parts == model.explain(item=listed[0].item, ratings=given).parts
     with pytest.raises(RatingsError, match="item 'Solaris' is not in this model"):
         model.recommend(ratings={**more, "Solaris": 5})
+
+
+@pytest.mark.parametrize("unit", [1e-10, 1.0, 1e10])
+def test_the_root_of_a_covariance_does_not_depend_on_the_unit(unit):
+    wide = np.random.default_rng(0).normal(size=(5, 3))
+    covariance = unit * wide @ wide.T
+    root = _root(covariance)
+    assert root.shape == (5, 3)
+    np.testing.assert_allclose(root @ root.T, covariance, rtol=1e-9, atol=1e-9 * unit)

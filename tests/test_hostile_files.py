@@ -1,6 +1,7 @@
 """Files that mean harm: little memory, and a sentence that says what was found, where."""
 
 import io
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -13,7 +14,8 @@ from cli_runs import answer, fault, json_answer, run
 from ordbm import OrdinalBM, Ratings, read_ratings
 from ordbm.cli.output import LiteralConsole, facts, table
 from ordbm.data.ids import MOST_ALIKE, IdMap
-from ordbm.datasets import ReadLimits, delimited, read_titles
+from ordbm.datasets import ReadLimits, delimited, parquet_pages, read_titles
+from ordbm.datasets.thrift_structs import StructReader
 from ordbm.errors import RatingsError, SettingsError
 from ordbm.runtime.printable import printable
 
@@ -289,3 +291,22 @@ def test_files_and_json_keep_the_true_text(nasty_set, tmp_path):
     pairs.write_bytes(f'user,item\n"{user}","x"\n'.encode())
     answer("predict", folder / "m.ordbm", pairs, "-o", tmp_path / "p.parquet", "--quiet")
     assert parquet.read_table(tmp_path / "p.parquet")["user"].to_pylist() == [user]
+
+
+def test_lzma_in_a_zip_is_unpacked_a_little_at_a_time(tmp_path):
+    hostile.zip_of_repeats(tmp_path / "z.zip", "r.csv", b"\n" * 2**20, 128, zipfile.ZIP_LZMA)
+    tracemalloc.start()
+    try:
+        with pytest.raises(RatingsError, match="unpacks to more than 33,554,432 bytes"):
+            read_ratings(tmp_path / "z.zip")
+        assert tracemalloc.get_traced_memory()[1] < 2**27  # what it would unpack to
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("field", [8, 13])
+def test_lists_of_a_footer_hold_what_they_should(field):
+    """Of structs, here texts: another reader may make something else of them."""
+    texts = bytes([9 | field << 4]) + b"\x18\x01x\x00"
+    with pytest.raises(ValueError, match="a list holds something else than it should"):
+        StructReader(texts).struct(parquet_pages._COLUMN)

@@ -196,3 +196,9 @@ def test_halfway_is_the_higher_level_up_to_rounding():
     middle = (999 + 999.001) / 2
     near = close.nearest(np.array([middle - 0.5e-9, middle - 5e-9]))
     assert near.tolist() == [1, 0]
+
+
+def test_a_grid_is_found_in_single_precision():
+    """Numbers of 24 bits are the further off their places, in steps, the more steps there are."""
+    grid = np.arange(11, dtype=np.float32) / np.float32(10)
+    assert RatingScale.infer(np.delete(grid, [5, 8])).n_levels == len(grid)

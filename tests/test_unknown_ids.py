@@ -8,7 +8,9 @@ import pytest
 import ordbm
 from ordbm import Ratings
 from ordbm.baselines import Bias
+from ordbm.data.lookup import listed_ids
 from ordbm.errors import RatingsError, UnknownIdsWarning
+from ordbm.inference.fitted import strangers_apart
 
 NAN = float("nan")
 
@@ -121,3 +123,23 @@ def test_evaluations_say_how_many_were_unknown(numbered):
     assert repr(ordbm.evaluate(numbered, known, bootstrap=0)).endswith("0 of 1 users, 0 of 1 items")
     folds = ordbm.cross_validate(Bias(), test, 2, bootstrap=0)
     assert repr(folds).splitlines()[-1].startswith("  unknown to the model: ")
+
+
+def test_strangers_have_numbers_of_their_own_that_nobody_known_has():
+    codes = strangers_apart(np.array([3, -1, -1, -1, 0]), ["a", "x", "y", "x", "b"])
+    assert codes.tolist() == [3, -1, -2, -1, 0]
+
+
+def test_several_ids_are_what_has_a_length():
+    several = [1, 2]
+    assert listed_ids(several) is several
+    assert listed_ids(iter(several)) == several
+    assert listed_ids((1, 2)) is None  # one id
+
+
+def test_a_known_tuple_is_excluded_though_its_members_are_items_too():
+    items = [("a", 1), "a", 1]
+    ratings = Ratings([1, 1, 1, 2, 2, 2], items * 2, [1, 2, 3, 4, 5, 1])
+    model = ordbm.OrdinalBM(hidden=2, members=1, item_links=0, epochs=1).fit(ratings)
+    listed = model.recommend(ratings={}, exclude=[items[0]])
+    assert {line.item for line in listed} == {"a", 1}

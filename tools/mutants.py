@@ -46,7 +46,7 @@ WORKERS = 2  # by default
 # They look at the tree or at pages as a whole, start a Python for each question, or are about
 # folders that no fault is put into.
 UNUSED = (
-    "docs", "names", "packaging", "processors", "import", "experiments", "report", "plots",
+    "docs", "names", "packaging", "processors", "import", "report", "plots",
     "reproduction_reasons", "demo", "interrupt_many",
 )  # fmt: skip
 # Imported once, by the process that every run is forked from.
@@ -176,6 +176,7 @@ class Worker:
         import pytest  # noqa: PLC0415
 
         os.setsid()
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as tests expect
         with (PLACE / f"said-{self.number}").open("w") as out:
             os.dup2(out.fileno(), 1)
             os.dup2(out.fileno(), 2)
