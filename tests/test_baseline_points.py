@@ -59,6 +59,12 @@ def test_tilting_gives_the_mean_asked_for(b, share):
     np.testing.assert_allclose(slope, slope[0], atol=1e-6 * (1 + abs(slope[0])))
 
 
+def test_tilting_to_a_mean_between_levels_that_are_close():
+    values, mean = np.array([1.0, 1.01, 5.0]), 1.0001
+    proba, _ = tilted_proba(np.zeros(3), values, np.array([mean]))
+    assert proba[0] @ values == pytest.approx(mean, rel=1e-12)
+
+
 def test_gradient_of_the_shape():
     rng = np.random.default_rng(0)
     values, means = np.array([1.0, 2.0, 3.5, 4.0]), np.array([1.2, 2.0, 3.7])

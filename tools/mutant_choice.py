@@ -6,6 +6,7 @@ import ast
 import hashlib
 import re
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -149,6 +150,10 @@ class Chooser:
         of_line = self._of_line.get(file, {})
         return {test for line in range(first, last + 1) for test in of_line.get(line, ())}
 
+    def _of_file(self, file: str) -> Iterator[str]:
+        """Tests that run any line of a file."""
+        return (test for test, trace in self.tests.items() if file in trace["lines"])
+
     def _by_name(self, mutant: Mutant) -> set[str]:
         """Tests that run what mentions the fault's place; in kernels, also what mentions that."""
         reached = {_place(self.root, mutant.file, mutant.line).owner}
@@ -185,7 +190,7 @@ class Chooser:
             direct = self.running(mutant.file, mutant.line, mutant.line)
             if mutant.line < place.first or not direct:
                 direct = self.running(mutant.file, place.first, place.last)
-        direct = direct or self._by_name(mutant)
+        direct = direct or self._by_name(mutant) or set(self._of_file(mutant.file))
         files = {test.partition("::")[0] for test in direct}
         beside = {test for test in self.tests if test.partition("::")[0] in files} - direct
         first = self._about(mutant.file, direct)
