@@ -380,3 +380,9 @@ def test_sweeps_end_when_nothing_moves_any_more(monkeypatch):
     monkeypatch.setattr(bias, "range", lambda most: map(swept.append, range(most)), raising=False)
     bias.bias_points(ordbm.Ratings([1, 1, 2, 3], [1, 2, 2, 1], [1, 2, 4, 5]), damping=5.0)
     assert 1 < len(swept) < bias.MOST_SWEEPS
+
+
+def test_lists_are_for_somebody_known_or_for_what_they_rated_not_both():
+    model = Popularity().fit(ordbm.Ratings([1, 1, 2], [1, 2, 2], [1, 2, 3]))
+    with pytest.raises(SettingsError, match="say either who it is for"):
+        model.recommend(1, ratings={1: 2})

@@ -125,3 +125,13 @@ def test_a_folder_that_cannot_be_written_to_is_refused_at_once(tmp_path, ratings
     monkeypatch.setattr(file_locks.os, "open", refuse)
     with pytest.raises(SettingsError, match="Permission denied; give a folder that can be written"):
         OrdinalBM(**TOLD).fit(ratings, checkpoint=tmp_path)
+
+
+def test_of_a_locked_file_no_more_is_told_than_a_process_has_as_a_number(tmp_path):
+    path = tmp_path / "lock"
+    path.write_text("12345678901234567890 and more")
+    with path.open("r+") as held:
+        file_locks.lock(held.fileno(), wait=False)
+        with pytest.raises(BlockingIOError) as error, locked_file(path):
+            pass
+    assert error.value.args[2] == "12345678901234567890"

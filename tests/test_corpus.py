@@ -15,6 +15,7 @@ from fuzzing.rating_files import KINDS as RATING_KINDS
 from fuzzing.settings import KINDS as SETTING_KINDS
 from ordbm import ContrastiveDivergence, OrdinalBM, PseudoLikelihood, Ratings
 from ordbm.errors import DivergedError, OrdbmError, RatingsError, SettingsError
+from ordbm.runtime.checks import float_of
 
 KINDS = {kind.name: kind for kind in [*RATING_KINDS, *MODEL_KINDS, *SETTING_KINDS]}
 CORPUS = Path(__file__).parent / "corpus"
@@ -218,3 +219,8 @@ def test_numbers_of_thousands_of_digits_are_refused_with_a_sentence(here, told):
 def test_a_number_beyond_floats_may_mean_not_rated():
     ratings = Ratings([1, 2, 3], [1, 2, 3], [3, 4, 0], missing=[HUGE, -HUGE, False])
     assert (len(ratings), ratings.n_missing) == (2, 1)
+
+
+def test_what_is_beyond_all_floats_keeps_its_sign():
+    assert float_of(10**400) == np.inf
+    assert float_of(-(10**400)) == -np.inf

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import cProfile
 import json
+import time
 
 import numpy as np
 import pytest
 
 import ordbm
+from ordbm.baselines import LevelFrequencies
 from ordbm.data.scale import ContinuousScale, RatingScale
 from ordbm.errors import NotFittedError, OrdbmError, RatingsError, SettingsError
 from ordbm.evaluation import compare, list_hits, rating_losses, train_and_test
@@ -527,3 +529,11 @@ def test_faults_are_named(ask, message):
 def test_what_cannot_learn_is_refused_before_anything_is_read():
     with pytest.raises(SettingsError, match=r"training needs a model with fit\(\): str has none"):
         train_and_test("a model", None, None)
+
+
+def test_prediction_takes_no_longer_than_the_evaluation_of_it():
+    ratings = ordbm.Ratings([1, 1, 2, 2], [1, 2, 1, 3], [1, 2, 3, 3], scale=[1, 2, 3])
+    model = LevelFrequencies().fit(ratings)
+    started = time.perf_counter()
+    found = ordbm.evaluate(model, ratings, bootstrap=0)
+    assert 0 < found.seconds["predict"] < time.perf_counter() - started

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 import ordbm
+from ordbm.runtime.bars import bar
 from ordbm.runtime.progress import Progress
 from ordbm.training import learning_bar as bars
 from ordbm.training.loop import EpochRecord
@@ -123,3 +124,12 @@ def test_the_cost_is_shown_until_the_time_left_is_known():
         assert bar._bar.tasks[0].fields["left"] == "about 3 min"
         bar(EpochRecord(1, 2, -1.0, 0.1, {}, 65.0))
         assert bar._bar.tasks[0].fields["left"] == "1:05 left"
+
+
+def test_a_bar_has_its_name_before_it():
+    out = io.StringIO()
+    shown = bar(Console(file=out, force_terminal=True, width=80), quiet=False)
+    with shown:
+        shown.add_task("learning", total=2)
+        shown.refresh()
+    assert out.getvalue().index("learning") < out.getvalue().index("━")

@@ -55,8 +55,9 @@ def good_columns(texts: list[EncodedColumn] | None, rules: Rules) -> list[Encode
 
 def _rated_only(texts: list[EncodedColumn], rules: Rules) -> list[EncodedColumn]:
     """The columns without the rows whose rating means "not rated"."""
-    if not rules.missing or rules.rating is None:
+    if not rules.missing:
         return texts
+    assert rules.rating is not None  # or nothing could be missing
     ratings = texts[rules.rating]
     rated = np.array([not rules.missing.has_text(text) for text in ratings.distinct], bool)
     if rated.all():

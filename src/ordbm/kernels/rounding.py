@@ -48,13 +48,18 @@ def split_planes(number, out):
 
 
 @njit(**KERNEL)
-def join_planes(plane, out):
-    """The inverse of `split_planes`."""
-    for i in range(out.size):
-        total = np.uint32(0)
-        for p in range(plane.shape[0]):
-            total |= np.uint32(plane[p, i]) << np.uint32(8 * p)
-        out[i] = np.int32(total >> np.uint32(1)) ^ -np.int32(total & np.uint32(1))
+def join_plane(begin, end, plane, p, n_planes, out):
+    """The inverse of `split_planes`, plane by plane: columns begin..end of plane (n, C, d)."""
+    place = np.int32(8 * p)
+    for j in range(plane.shape[0]):
+        for c in range(begin, end):
+            row = out[j, c - begin]
+            for k in range(row.size):
+                known = row[k] if p else np.int32(0)
+                row[k] = known | (np.int32(plane[j, c, k]) << place)
+            if p == n_planes - 1:
+                for k in range(row.size):
+                    row[k] = ((row[k] >> 1) & 0x7FFFFFFF) ^ -(row[k] & 1)
 
 
 @njit(**KERNEL)

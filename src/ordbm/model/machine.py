@@ -72,11 +72,11 @@ class Machine:
         parameters = (array for side in sides for array in (side.unknown_bias, *side.parameters))
         if not all(map(is_within_reach, (self.level_bias, *parameters))):
             return True
-        return self.features.is_gaussian and any(_mean_reach(side) > WIDEST for side in sides)
+        return self.features.is_gaussian and any(map(_moves_too_far, sides))
 
 
-def _mean_reach(side: Side) -> float:
-    """How far a column's bias, couplings or links can move a Gaussian mean at the most."""
+def _moves_too_far(side: Side) -> bool:
+    """Whether a column's bias, couplings or links can move a Gaussian mean beyond all reason."""
     parameters, links = side.parameters, side.links
     column = np.repeat(np.arange(links.n_columns), np.diff(links.start))
     strength = np.abs(parameters.link_weight[links.edge]).sum(axis=1)
@@ -85,7 +85,7 @@ def _mean_reach(side: Side) -> float:
         np.abs(parameters.coupling).sum(axis=2),
         np.bincount(column, strength, links.n_columns),
     )
-    return max(float(move.max(initial=0.0)) for move in moves)
+    return any(bool((move > WIDEST).any()) for move in moves)
 
 
 def is_within_reach(array: Array) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -31,19 +32,32 @@ def unpacked_planes(
     lengths: Any, data: NDArray[np.uint8], shape: tuple[int, ...]
 ) -> NDArray[np.int32]:
     """The numbers, in this shape; a ValueError if the bytes are not of so many."""
-    size = math.prod(shape)
+    out = np.empty((1, 1, math.prod(shape)), np.int32)
+    join_columns(0, 1, planes_of(lengths, data, out.shape), out)
+    return out.reshape(shape)
+
+
+def planes_of(
+    lengths: Any, data: NDArray[np.uint8], shape: tuple[int, ...]
+) -> list[NDArray[np.uint8]]:
+    """Each byte of all numbers, the lowest first."""
     sound = isinstance(lengths, list) and all(type(one) is int and one >= 0 for one in lengths)
     if not sound or not 1 <= len(lengths) <= MOST_PLANES or sum(lengths) != len(data):
         raise ValueError("packed numbers do not add up")
-    planes = np.empty((len(lengths), size), np.uint8)
-    ends = np.cumsum([0, *lengths])
-    for plane, begin, end in zip(planes, ends[:-1], ends[1:], strict=True):
-        try:
-            plane[:] = np.frombuffer(
-                pa.decompress(data[begin:end], decompressed_size=size, codec=CODEC), np.uint8
-            )
-        except (OSError, pa.ArrowException) as error:
-            raise ValueError("packed numbers cannot be unpacked") from error
-    out = np.empty(size, np.int32)
-    kernels.join_planes(planes, out)
-    return out.reshape(shape)
+    size, ends = math.prod(shape), np.cumsum([0, *lengths])
+    try:
+        parts = [
+            pa.decompress(data[begin:end], decompressed_size=size, codec=CODEC)
+            for begin, end in pairwise(ends)
+        ]
+        return [np.frombuffer(part, np.uint8).reshape(shape) for part in parts]
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise ValueError("packed numbers cannot be unpacked") from error
+
+
+def join_columns(
+    begin: int, end: int, planes: list[NDArray[np.uint8]], out: NDArray[np.int32]
+) -> None:
+    """The numbers of these columns, of planes (n, C, d), into out (n, end - begin, d) or larger."""
+    for p, plane in enumerate(planes):
+        kernels.join_plane(begin, end, plane, p, len(planes), out)

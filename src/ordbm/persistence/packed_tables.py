@@ -27,11 +27,12 @@ from ordbm.model.rounding import (
     whole_numbers,
 )
 from ordbm.persistence.container import Arrays, Header, taken
-from ordbm.persistence.packed import packed_planes, unpacked_planes
+from ordbm.persistence.packed import join_columns, packed_planes, planes_of, unpacked_planes
 from ordbm.runtime.arrays import Array, Numbers
 from ordbm.runtime.threads import run_on_threads
 
 PLAIN = {"link_weight": QUANTUM, "link": PRESENCE_QUANTUM}  # in quanta, but not along axes
+_RESTORED_AT_ONCE = 2**15  # of a table that is restored
 INDICES = ("ratings.column", "ratings.level", "link_low", "link_high")
 
 
@@ -145,6 +146,11 @@ def _restore(
 ) -> None:
     if isinstance(axes, float):
         table[...] = from_quanta(unpacked_planes(lengths, data, table.shape), axes)
-    else:
-        whole = unpacked_planes(lengths, data, (len(axes), len(table), n_hidden))
-        restore_table(whole, axes, 1, table)
+        return
+    planes = planes_of(lengths, data, (len(axes), len(table), n_hidden))
+    at_once = max(1, _RESTORED_AT_ONCE // max(1, len(axes) * n_hidden))
+    room = np.empty((len(axes), at_once, n_hidden), np.int32)
+    for begin in range(0, len(table), at_once):  # what is joined stays in the cache
+        end = min(begin + at_once, len(table))
+        join_columns(begin, end, planes, room)
+        restore_table(room, axes, 1, table[begin:end])

@@ -75,7 +75,7 @@ def ranked_lists(
         raise SettingsError(f"diversity={shown(diversity)}: must be from 0 to 1")
     score = criterion_of(by, people.presence is not None)
     most = POOL * n if diversity else n
-    size = max(1, NUMBERS_AT_ONCE // max(len(state.items) * len(state.machines[0].level_bias), 1))
+    size = max(1, NUMBERS_AT_ONCE // (len(state.items) * len(state.machines[0].level_bias)))
     for first in range(0, len(persons), size):
         block = persons[first : first + size]
         masks = [allowed(int(one)) for one in block] if callable(allowed) else allowed
