@@ -15,7 +15,7 @@ from ordbm import OrdinalBM, Ratings, read_ratings
 from ordbm.cli.output import LiteralConsole, facts, table
 from ordbm.data.ids import MOST_ALIKE, IdMap
 from ordbm.datasets import ReadLimits, delimited, parquet_pages, read_titles
-from ordbm.datasets.thrift_structs import StructReader
+from ordbm.datasets.thrift_structs import StructReader, StructShape
 from ordbm.errors import RatingsError, SettingsError
 from ordbm.runtime.printable import printable
 
@@ -310,3 +310,12 @@ def test_lists_of_a_footer_hold_what_they_should(field):
     texts = bytes([9 | field << 4]) + b"\x18\x01x\x00"
     with pytest.raises(ValueError, match="a list holds something else than it should"):
         StructReader(texts).struct(parquet_pages._COLUMN)
+
+
+@pytest.mark.parametrize("size", [0, 1, 14, 15, 16, 200])
+def test_lists_of_any_length_are_read(size):
+    head = (
+        [size << 4 | 5] if size < 15 else [0xF5, *([size] if size < 128 else [size & 127 | 128, 1])]
+    )
+    struct = bytes([0x19, *head, *[6] * size, 0x15, 8, 0])  # a list of threes, and a four
+    assert StructReader(struct).struct(StructShape()) == {1: [3] * size, 2: 4}

@@ -483,6 +483,7 @@ FORGED = {
     "wide places": with_array("presence.linked", lambda array: array.astype(np.int64)),
     "a table": with_array("presence.item_bias", lambda array: array[None]),
     "a curve that falls": with_value("presence.recalibration", 5, -2.0),
+    "a curve that falls at its end": with_value("presence.recalibration", -1, -2.0),
     "a knot short": with_array("presence.recalibration", lambda array: array[:-1]),
     "nothing": lambda _, arrays: arrays.pop("presence.link.packed"),
     "something more": lambda _, arrays: arrays.update({"presence.more": np.zeros(3)}),

@@ -35,7 +35,7 @@ def rating_sums(model: RatingModel, test: Ratings) -> RatingSums:
     The model is told ids alone; ratings are looked at only after it has answered.
     """
     users, items = (np.fromiter(ids, object, len(ids)) for ids in (test.users, test.items))
-    size = max(1, _CELLS_AT_ONCE // (len(test.scale) if isinstance(test.scale, RatingScale) else 2))
+    size = _CELLS_AT_ONCE // (len(test.scale) if isinstance(test.scale, RatingScale) else 2)
     totals: dict[str, Numbers] = {}
     sums: Any = 0.0
     seconds = 0.0

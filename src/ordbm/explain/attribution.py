@@ -217,7 +217,7 @@ def distribution_of(
 
 
 def _distribution_of(pair: Pair, scale: RatingScale | ContinuousScale) -> RatingDistribution:
-    mass: Numbers = softmax(Ways.of(pair).scores(np.ones(1))[0])
+    mass: Numbers = softmax(Ways.of(pair).scores(np.array([1.0]))[0])
     if isinstance(scale, RatingScale):
         proba: Numbers = np.bincount(pair.level, mass, len(scale)).astype(np.float64)
         return LevelDistribution(scale, proba[None])

@@ -132,7 +132,7 @@ def _block_ratings(learner: Learner, side: _SideSize) -> int:
     found = learner.optimiser.ratings_per_block(side.n_ratings, side.n_columns)
     if found is not None:
         return found
-    of_row = side.n_ratings / max(side.n_rows, 1)
+    of_row = side.n_ratings / side.n_rows
     return max(1, int(of_row * (learner.optimiser.block_rows or 1)))
 
 
