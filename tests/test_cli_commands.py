@@ -422,6 +422,7 @@ def test_tuned_settings_come_as_commands():
     arguments = ("--study", "s.db", "--hidden", "4", "--item-links", "0", "--epochs", "2")
     text = answer("tune", "ratings.csv", *arguments, "--trials", "2")
     found = json_answer("tune", "ratings.csv", *arguments, "--trials", "2")
+    assert "interrupted" not in text
     assert found["trials"] == 2  # all of them were in the study already
     assert found["score"] <= found["unsearched_score"]
     assert found["fit"] in text.splitlines()

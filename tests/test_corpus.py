@@ -19,7 +19,11 @@ from ordbm.runtime.checks import float_of
 
 KINDS = {kind.name: kind for kind in [*RATING_KINDS, *MODEL_KINDS, *SETTING_KINDS]}
 CORPUS = Path(__file__).parent / "corpus"
-KIND_OF = {".ordbm": "model file, forged content", ".zip": "damaged gz and zip"}
+KIND_OF = {
+    ".ordbm": "model file, forged content",
+    ".parquet": "parquet",
+    ".zip": "damaged gz and zip",
+}
 SMALL = {"hidden": 2, "members": 1, "epochs": 1, "threads": 1, "presence": False}
 
 

@@ -1,6 +1,7 @@
 """What a fit is said to cost, beside what it takes."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,3 +103,10 @@ def test_in_words(monkeypatch):
     assert [duration(s) for s in (0.01, 99, 180, 3600, 9000)] == [
         "1 s", "99 s", "3 min", "60 min", "2.5 h",
     ]  # fmt: skip
+
+
+def test_a_block_of_rows_has_their_ratings():
+    side = estimate._SideSize(600, 30, 20, 5, 5, 8, 0, 4, False)
+    learner = ordbm.PseudoLikelihood()
+    told = replace(learner, optimiser=replace(learner.optimiser, block_rows=10))
+    assert estimate._block_ratings(told, side) == 200

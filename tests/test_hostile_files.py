@@ -304,12 +304,24 @@ def test_lzma_in_a_zip_is_unpacked_a_little_at_a_time(tmp_path):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("field", [8, 13])
-def test_lists_of_a_footer_hold_what_they_should(field):
-    """Of structs, here texts: another reader may make something else of them."""
-    texts = bytes([9 | field << 4]) + b"\x18\x01x\x00"
+@pytest.mark.parametrize(
+    ("shape", "struct"),
+    [
+        (parquet_pages._COLUMN, b"\x89\x18\x01x\x00"),  # field 8: a list of one text
+        (parquet_pages._COLUMN, b"\xd9\x18\x01x\x00"),  # field 13
+        (parquet_pages._CHUNK, b"\x8c\x2c\x19\x1c\x00\x00\x00\x00"),  # in 8, in 2: one struct
+    ],
+)
+def test_lists_of_a_footer_hold_what_they_should(shape, struct):
+    """Another reader may make something else of them."""
     with pytest.raises(ValueError, match="a list holds something else than it should"):
-        StructReader(texts).struct(parquet_pages._COLUMN)
+        StructReader(struct).struct(shape)
+
+
+def test_numbers_have_64_bits():
+    assert StructReader(b"\x16" + b"\xff" * 9 + b"\x01\x00").struct(StructShape()) == {1: -(2**63)}
+    with pytest.raises(ValueError, match="a number is beyond 64 bits"):
+        StructReader(b"\x16" + b"\xff" * 10 + b"\x01\x00").struct(StructShape())
 
 
 @pytest.mark.parametrize("size", [0, 1, 14, 15, 16, 200])

@@ -94,7 +94,7 @@ class StructReader:
 
     def _varint(self) -> int:
         found = 0
-        for shift in range(0, 64, 7):
+        for shift in range(0, 70, 7):
             byte = self._byte()
             found |= (byte & 127) << shift
             if byte < 128:

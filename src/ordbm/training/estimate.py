@@ -178,7 +178,7 @@ def _n_linked(told: Settings, ratings: Ratings) -> int:
 @cache
 def pace() -> float:
     """Seconds of a multiplication and a division in single precision, by NumPy, in the cache."""
-    numbers = np.full(4096, 1.5, np.float32)
+    numbers = np.ones(4096, np.float32)
     room = np.empty_like(numbers)
     best = np.inf
     for _ in range(20):
