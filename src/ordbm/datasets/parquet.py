@@ -28,7 +28,6 @@ def parquet_columns(file: SourceFile, rules: Rules) -> tuple[list[Any], list[str
         source = parquet.ParquetFile(buffer)
         wanted = wanted_columns(file, source.schema_arrow, rules.choices)
         leaves = _leaves(file, source.schema, wanted)
-        _check_rows(source.metadata, leaves)
         texts, at_once = _how_to_read(source, leaves, pages, file.budget.most_bytes)
         source = parquet.ParquetFile(
             buffer, read_dictionary=texts, page_checksum_verification=True, pre_buffer=False
@@ -64,15 +63,6 @@ def _leaves(file: SourceFile, schema: Any, wanted: Sequence[str]) -> list[int]:
                         f"with {name!r}: rename it"
                     )
     return found
-
-
-def _check_rows(metadata: Any, leaves: Sequence[int]) -> None:
-    """A ValueError unless all places that say how many rows there are agree: Arrow believes one."""
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    if sum(group.num_rows for group in groups) != metadata.num_rows:
-        raise ValueError("its parts have another number of rows than the whole")
-    if any(group.column(leaf).num_values != group.num_rows for group in groups for leaf in leaves):
-        raise ValueError("a column has another number of values than there are rows")
 
 
 def _how_to_read(

@@ -35,6 +35,7 @@ _ENCRYPTION = StructShape({}, {2: StructShape({1: TEXTS})})
 _CHUNK = StructShape({}, {3: _COLUMN, 8: _ENCRYPTION})
 _ROW_GROUP = StructShape({1: STRUCTS, 4: STRUCTS}, {1: _CHUNK})
 _FOOTER = StructShape({2: STRUCTS, 4: STRUCTS, 5: STRUCTS, 7: STRUCTS}, {4: _ROW_GROUP})
+_N_ROWS = 3  # of the footer, and of a row group
 _ROW_GROUPS, _CHUNKS, _METADATA = 4, 1, 3
 _N_VALUES, _LENGTH, _DATA_PLACE, _DICTIONARY_PLACE = 5, 7, 9, 11  # of a column
 
@@ -66,15 +67,22 @@ class ParquetPages:
         reader = StructReader(
             content[end - length : end], lambda: budget.add_bytes(_STRUCT_SIZE, label)
         )
-        groups = reader.struct(_FOOTER).get(_ROW_GROUPS, [])
+        footer = reader.struct(_FOOTER)
+        groups = footer.get(_ROW_GROUPS, [])
         self._chunks: list[list[Any]] = [group.get(_CHUNKS, []) for group in groups]
+        self._n_rows = [_amount(group, _N_ROWS, 2**62) for group in groups]
+        if sum(self._n_rows) != _amount(footer, _N_ROWS, 2**62):  # Arrow believes the parts
+            raise ValueError("its parts have another number of rows than the whole")
 
     def of_column(self, number: int) -> Iterator[Page]:
         """The pages of a stored column in all row groups, as a reader meets them."""
-        for chunks in self._chunks:
+        for chunks, n_rows in zip(self._chunks, self._n_rows, strict=True):
             if number >= len(chunks) or _METADATA not in chunks[number]:
                 raise ValueError("a column is missing")
-            yield from self._of_chunk(chunks[number][_METADATA])
+            column = chunks[number][_METADATA]
+            if column.get(_N_VALUES) != n_rows:
+                raise ValueError("a column has another number of values than there are rows")
+            yield from self._of_chunk(column)
 
     def _of_chunk(self, column: dict[int, Any]) -> Iterator[Page]:
         at, length, n_values = (
