@@ -1,7 +1,9 @@
 """Explanations: parts that add up, equal to a slow integration over the enumerated machine."""
 
+import contextlib
 import json
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +14,9 @@ import referee
 from ordbm import OrdinalBM, Ratings, RatingScale
 from ordbm.data.scale import ContinuousScale
 from ordbm.data.standardiser import Standardiser
-from ordbm.errors import NotFittedError, RatingsError, SettingsError
-from ordbm.explain.attribution import attribution, distribution_of, pair_of
+from ordbm.errors import DivergedError, NotFittedError, RatingsError, SettingsError
+from ordbm.explain import attribution as paths
+from ordbm.explain.attribution import REACH, attribution, distribution_of, pair_of
 from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.inference.distributions import predicted_distribution
 
@@ -575,3 +578,14 @@ def test_what_cannot_be_explained_is_refused(model):
             model.explain(**arguments)
     with pytest.raises(NotFittedError):
         OrdinalBM().explain(1, 2)
+
+
+@pytest.mark.parametrize(("share", "fits"), [(0.99, True), (1.01, False)])
+def test_machines_that_move_a_mean_too_far_are_not_explained(share, fits):
+    far = share * paths._MOST_POINTS * paths._SPACING[1] / 2 - REACH
+    nothing = np.zeros(0)
+    terms = [SimpleNamespace(bias=np.array([-far]), coupling=nothing, link=nothing)]
+    with contextlib.nullcontext() if fits else pytest.raises(DivergedError, match="cannot be"):
+        point = paths._grid(0.5, terms)
+        assert point[0] <= 0.5 - far - REACH
+        assert point[-1] >= 0.5 + far + REACH

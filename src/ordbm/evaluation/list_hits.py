@@ -81,8 +81,8 @@ def recommended_hits(
         row = np.repeat(np.arange(len(some)), [len(line) for line in lines])
         place = np.concatenate([np.arange(len(line)) for line in lines]).astype(np.int64)
         item = test.items.codes([item for line in lines for item in line]).astype(np.int64)
-        pair = np.where(item >= 0, _pair(some[row], item, test), -1)
-        hit = _is_among(pair, wanted)
+        pair = _pair(some[row], item, test)
+        hit = (item >= 0) & _is_among(pair, wanted)
         if len(np.unique(pair[hit])) < np.count_nonzero(hit):
             raise RatingsError("the model lists an item twice for one user")
         hits[first + row[hit], place[hit]] = True
