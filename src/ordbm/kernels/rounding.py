@@ -9,6 +9,8 @@ from numba import njit
 
 from ordbm.kernels.options import KERNEL
 
+TILE = 16  # numbers of a line of the cache
+
 
 @njit(**KERNEL)
 def round_columns(begin, end, table, axes, quantum, out):
@@ -65,9 +67,15 @@ def join_plane(begin, end, plane, p, n_planes, out):
 @njit(**KERNEL)
 def fill_symmetric(upper, out):
     """out[i, j] = out[j, i] = the entries above the diagonal, row after row."""
-    place = 0
-    for i in range(out.shape[0]):
-        for j in range(i + 1, out.shape[0]):
-            out[i, j] = upper[place]
-            out[j, i] = upper[place]
-            place += 1
+    size = out.shape[0]
+    for first in range(0, size, TILE):
+        last = min(first + TILE, size)
+        for j in range(last):  # below the diagonal, column by column, where they are side by side
+            place = j * size - j * (j + 1) // 2 - j - 1
+            for i in range(max(first, j + 1), last):
+                out[i, j] = upper[place + i]
+        for i in range(first, last):
+            place = i * size - i * (i + 1) // 2 - i - 1
+            out[i, i] = 0
+            for j in range(i + 1, size):
+                out[i, j] = upper[place + j]

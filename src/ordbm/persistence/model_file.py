@@ -186,8 +186,12 @@ def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
     standardiser = unpacked_standardiser(header["standardiser"], scale, needed=table.is_gaussian)
     rows = _rows(arrays, len(users), len(items), scale, standardiser)
     settings = replace(settings, hidden=tuple(header["hidden"]))  # may follow the ratings
-    machines = _machines(header["members"], arrays, tables, settings, table, len(users), len(items))
+    # Presence first: restoring it takes longest.
     presence = unpacked_presence(header["presence"], arrays, len(users), len(items), tables)
+    machines = _machines(header["members"], arrays, tables, settings, table, len(users), len(items))
+    tables.restore()
+    for machine in machines:
+        _check_machine(machine)
     fold_in_priors = unpacked_fold_in(header["fold_in"], arrays, machines, len(items))
     if arrays:
         raise ValueError(f"{min(arrays)} has no place in it")
@@ -301,7 +305,7 @@ def _machines(
     n_users: int,
     n_items: int,
 ) -> list[Machine]:
-    """All machines, their shapes as the settings have them."""
+    """All machines, their shapes as the settings have them; filled once tables are restored."""
     if type(count) is not int or not 1 <= count <= len(arrays):
         raise ValueError("the number of machines is at odds with what there is")
     links = [unpacked_links(arrays, *about) for about in (("user", n_items), ("item", n_users))]
@@ -314,9 +318,6 @@ def _machines(
             for number, name in enumerate(("user", "item"))
         ]
         machines.append(Machine(table, level_bias, *sides))
-    tables.restore()
-    for machine in machines:
-        _check_machine(machine)
     return machines
 
 

@@ -98,16 +98,29 @@ class PackedTables:
         shape: tuple[int, ...],
         n_hidden: int = 0,
         axes: Numbers | float = QUANTUM,
+        then: Callable[[Array], None] | None = None,
     ) -> Array:
-        """The table of this name, which may be filled later; it is in quanta, or along axes."""
+        """The table of this name, which may be filled later; it is in quanta, or along axes.
+
+        `then` is what to do with it once it is.
+        """
         if name not in self._lengths:
-            return taken(self._arrays, name, dtype, *shape)
+            table = taken(self._arrays, name, dtype, *shape)
+            if then:
+                self._tasks.append(partial(then, table))
+            return table
         data = taken(self._arrays, f"{name}.packed", np.uint8, None)
         if np.dtype(dtype) != np.float32:
             raise ValueError(f"{name} is packed, and of double precision")
         self._claim(4 * math.prod(shape))
         table = np.zeros(shape, np.float32)
-        self._tasks.append(partial(_restore, self._lengths[name], data, table, n_hidden, axes))
+
+        def restore() -> None:
+            _restore(self._lengths[name], data, table, n_hidden, axes)
+            if then:
+                then(table)
+
+        self._tasks.append(restore)
         return table
 
     def restore_indices(self, sizes: dict[str, int]) -> None:
@@ -131,14 +144,13 @@ class PackedTables:
 
     def restore(self) -> None:
         """Fill the tables, several at a time."""
-        threads = max(1, min(self._threads, len(self._tasks)))
+        tasks, self._tasks = iter(self._tasks), []
 
-        def work(thread: int) -> None:
-            for task in self._tasks[thread::threads]:
+        def work(_: int) -> None:
+            for task in tasks:  # whoever is free takes the next
                 task()
 
-        run_on_threads(threads, work)
-        self._tasks.clear()
+        run_on_threads(self._threads, work)
 
 
 def _restore(

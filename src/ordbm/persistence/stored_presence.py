@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from ordbm.kernels.rounding import fill_symmetric
-from ordbm.model.machine import LARGEST_PARAMETER
+from ordbm.model.machine import is_within_reach
 from ordbm.model.presence import KNOTS, Presence
 from ordbm.model.rounding import PRESENCE_QUANTUM
 from ordbm.persistence.container import Arrays, Header, taken
 from ordbm.persistence.packed_tables import PackedTables
+from ordbm.runtime.arrays import Array
 
 
 def packed_presence(presence: Presence | None) -> Header | None:
@@ -40,9 +41,12 @@ def presence_arrays(presence: Presence | None) -> Arrays:
 
 
 def unpacked_presence(
-    plain: Any, arrays: Arrays, n_users: int, n_items: int, tables: PackedTables | None = None
+    plain: Any, arrays: Arrays, n_users: int, n_items: int, tables: PackedTables
 ) -> Presence | None:
-    """Presence out of `arrays`, checked; None if it was not learnt. `tables` may have its links."""
+    """Presence out of `arrays`, checked; None if it was not learnt.
+
+    Its links are there, and checked, once `tables` are restored.
+    """
     if plain is None:
         return None
     numbers = [plain[name] for name in ("typical_degree", "unknown_bias", "user_precision")]
@@ -52,23 +56,29 @@ def unpacked_presence(
     size = len(linked)
     if size and (linked[0] < 0 or linked[-1] >= n_items or (linked[1:] <= linked[:-1]).any()):
         raise ValueError("linked items are out of range or out of order")
-    tables = tables or PackedTables({}, arrays)
+
+    def fill(link: Array) -> None:
+        _check_range(link)
+        fill_symmetric(link, weight)
+
     n_links = size * (size - 1) // 2
-    link = tables.taken("presence.link", np.float32, (n_links,), axes=PRESENCE_QUANTUM)
-    tables.restore()
+    tables.taken("presence.link", np.float32, (n_links,), axes=PRESENCE_QUANTUM, then=fill)
+    weight = np.empty((size, size), np.float32)  # once it is known that there are so many links
     item_bias = taken(arrays, "presence.item_bias", np.float32, n_items)
     user_bias = taken(arrays, "presence.user_bias", np.float32, n_users)
     recalibration = taken(arrays, "presence.recalibration", np.float32, len(KNOTS))
-    for parameters in (np.array(numbers), link, item_bias, user_bias, recalibration):
-        if not (np.abs(parameters) <= LARGEST_PARAMETER).all():
-            raise ValueError("a parameter of presence is out of range")
+    for parameters in (np.array(numbers), item_bias, user_bias, recalibration):
+        _check_range(parameters)
     typical, unknown_bias, user_precision = numbers
     if typical < 1 or user_precision <= 0:
         raise ValueError("a typical user has a rating, and a user's bias a prior")
     if (np.diff(KNOTS + recalibration) <= 0).any():
         raise ValueError("log-odds of being rated do not grow with their potentials")
-    weight = np.zeros((size, size), np.float32)
-    fill_symmetric(link, weight)
     return Presence(
         item_bias, user_bias, linked, weight, typical, unknown_bias, user_precision, recalibration
     )
+
+
+def _check_range(parameters: Array) -> None:
+    if not is_within_reach(parameters):
+        raise ValueError("a parameter of presence is out of range")

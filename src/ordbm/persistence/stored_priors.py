@@ -9,6 +9,7 @@ import numpy as np
 
 from ordbm.model.machine import LARGEST_PARAMETER, Machine
 from ordbm.persistence.container import Arrays, Header, taken
+from ordbm.persistence.packed_tables import PackedTables
 from ordbm.persistence.stored_links import link_arrays, unpacked_links
 from ordbm.persistence.stored_presence import packed_presence, presence_arrays, unpacked_presence
 from ordbm.priors.co_occurrence import CoOccurrence
@@ -94,7 +95,9 @@ def unpacked_preparation(
     items, users = (unpacked_links(arrays, *one) for one in (("user", n_items), ("item", n_users)))
     if items is None or users is None:
         raise ValueError("there are no links")
-    presence = unpacked_presence(plain["presence"], arrays, n_users, n_items)
+    tables = PackedTables({}, arrays)
+    presence = unpacked_presence(plain["presence"], arrays, n_users, n_items, tables)
+    tables.restore()
     of_user = taken(arrays, "priors.of_user", dtype, n_users, None)
     of_item = taken(arrays, "priors.of_item", dtype, n_items, None)
     read_by_item = taken(arrays, "priors.read_by_item", dtype, n_items, of_user.shape[1])
