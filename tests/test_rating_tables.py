@@ -38,7 +38,7 @@ TABLES = {
     "dict of arrays": {name: np.array(column) for name, column in COLUMNS.items()},
     "dict of series": {name: pd.Series(column) for name, column in COLUMNS.items()},
     "list of dicts": RECORDS,
-    "more keys here and there": [{**RECORDS[0], "time": 1}, *RECORDS[1:]],
+    "more keys here and there": [{**RECORDS[0], "note": 1}, *RECORDS[1:]],
     "other names": [dict(zip(("userId", "movie", "Stars"), r.values())) for r in RECORDS],  # noqa: B905
     "structured array": np.array(
         list(zip(USERS, ITEMS, STARS, strict=True)),

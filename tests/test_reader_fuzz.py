@@ -33,7 +33,7 @@ def test_damaged_texts_are_read_right_or_refused_with_the_right_lines(tmp_path, 
     others = b"".join(other for *_, other in texts())
     rng = np.random.default_rng(number)
     path = tmp_path / name
-    told = {"layout": layout}
+    told = {"layout": layout, "time": False}  # the twin knows no dates
     if layout != "netflix":
         told |= {"header": header, "user": 0, "item": 1, "rating": 2}
     n_read = n_reported = 0
@@ -64,7 +64,7 @@ def test_damaged_texts_are_read_right_or_refused_with_the_right_lines(tmp_path, 
 @pytest.mark.parametrize("number", range(len(texts())))
 def test_damaged_texts_whose_form_must_be_guessed(tmp_path, number):
     """A guess may be wrong if the first line is damaged, but every line is accounted for."""
-    name, *_, content = texts()[number]
+    name, layout, _, content = texts()[number]
     others = b"".join(other for *_, other in texts())
     rng = np.random.default_rng(1000 + number)
     path = tmp_path / name
@@ -72,7 +72,7 @@ def test_damaged_texts_whose_form_must_be_guessed(tmp_path, number):
     for _ in range(60):
         mutant = damaged(rng, content, others)
         path.write_bytes(mutant)
-        found = read_or_words(path)
+        found = read_or_words(path, time=False if layout == "netflix" else None)
         if isinstance(found, Ratings):
             n_read += 1
             split = re.split(rb"\r\n|\r|\n", mutant)

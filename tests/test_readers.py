@@ -459,7 +459,7 @@ def test_what_arrow_reads_of_netflix_is_what_the_records_say(text):
     cut = list(netflix_records(text.encode()))
     assert not any(record.problem for record in cut)
     read = [[texts.distinct[code] for code in texts.codes] for texts in found]
-    assert read == [[record.fields[place] for record in cut] for place in range(3)]
+    assert read == [[record.fields[place] for record in cut] for place in range(4)]
 
 
 @pytest.mark.parametrize(

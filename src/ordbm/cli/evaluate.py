@@ -70,6 +70,14 @@ def evaluate_command(
         Path | None,
         Option(help="Test this model on all of RATINGS, which it must not have seen."),
     ] = None,
+    split: Annotated[
+        str | None,
+        Option(
+            help="Whose ratings a share is held out of, each user's, each item's or all: at random "
+            "or the latest, of all or of each user's. [default: user]",
+            metavar="user|item|rating|time|user_time",
+        ),
+    ] = None,
     split_seed: Annotated[
         int | None, Option(help="Of the split into parts. [default: 0]", metavar="N")
     ] = None,
@@ -121,7 +129,7 @@ def evaluate_command(
         _refuse(model_options.given(), "with --model")
         _refuse(_given(validation=validation, split_seed=split_seed), "with --model")
     for other in _given(folds=folds, test=test, model=model):
-        _refuse(_given(test_fraction=test_fraction), f"with {other}")
+        _refuse(_given(test_fraction=test_fraction, split=split), f"with {other}")
     if lists is None:
         _refuse(_given(by=by), "without --lists")
     _check_report(report, force)
@@ -148,7 +156,8 @@ def evaluate_command(
                 train, held_out = ratings, _test_ratings(test, reading, ratings)
             else:
                 fraction = _TEST_FRACTION if test_fraction is None else test_fraction
-                train, held_out = ordbm.hold_out(ratings, fraction, seed=seed)
+                by_what: Any = split or "user"
+                train, held_out = ordbm.hold_out(ratings, fraction, seed=seed, by=by_what)
             found = _tested({OURS: machine} | baselines, train, held_out, asked, quiet)
     if as_json:
         print_json({"ratings": read, "models": [one.to_dict() for one in found]})
@@ -250,6 +259,7 @@ def _with_ids_of(test: Ratings, users: IdMap, items: IdMap) -> Ratings:
         IdMap(tuple(matched_ids(test.items, items))),
         test.scale,
         test.by_user,
+        test.times,
     )
 
 

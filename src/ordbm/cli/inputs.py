@@ -86,6 +86,7 @@ def rating_facts(ratings: Ratings) -> dict[str, Any]:
         "users": ratings.n_users,
         "items": ratings.n_items,
         "scale": str(ratings.scale),
+        "times": ratings.has_times,
         "duplicates": ratings.n_duplicates,
         "missing": ratings.n_missing,
         "bad_lines": ratings.n_bad_lines,
@@ -94,7 +95,8 @@ def rating_facts(ratings: Ratings) -> dict[str, Any]:
 
 def facts_in_words(found: dict[str, Any]) -> str:
     """The same in words."""
-    remarks = "".join(
+    remarks = ", with times" if found["times"] else ""
+    remarks += "".join(
         f", {found[name]:,} {what if found[name] == 1 else several}"
         for name, what, several in (
             ("duplicates", "duplicate merged", "duplicates merged"),

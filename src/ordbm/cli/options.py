@@ -136,7 +136,7 @@ class PairOptions:
         most = {name: told.pop(f"max_{name}") for name in ("rows", "bytes", "members")}
         told["limits"] = ReadLimits(**{name: n for name, n in most.items() if n is not None})
         told["bad_lines"] = "skip" if told.pop("skip_bad_lines") else "error"
-        for role in ("user", "item", "rating"):
+        for role in ("user", "item", "rating", "time"):
             if told.get(role) is not None and told[role].isdecimal():
                 told[role] = int(told[role])
         return told
@@ -148,6 +148,15 @@ class ReadingOptions(PairOptions):
 
     rating: Annotated[
         str | None, reading("--rating-column", help="Column of ratings.", metavar="NAME")
+    ] = None
+    time: Annotated[
+        str | None,
+        reading(
+            "--time-column",
+            help="Column of times, in seconds or ISO 8601; 'none' for none. Found by its name if "
+            "not given.",
+            metavar="NAME",
+        ),
     ] = None
     scale: Annotated[
         str | None,
@@ -182,7 +191,8 @@ class ReadingOptions(PairOptions):
 
         scale = None if self.scale is None else scale_from_text(self.scale)
         missing = [value_of(text) for text in self.missing] if self.missing else None
-        return {**super().arguments(), "scale": scale, "missing": missing}
+        time = {"time": False} if self.time == "none" else {}
+        return {**super().arguments(), "scale": scale, "missing": missing, **time}
 
     def options(self) -> list[str]:
         """The options that say the same."""
@@ -196,7 +206,7 @@ class ReadingOptions(PairOptions):
             elif isinstance(value, list):
                 found += [word for one in value for word in (f"--{field.name}", one)]
             elif value != field.default:
-                column = "-column" if field.name in ("user", "item", "rating") else ""
+                column = "-column" if field.name in ("user", "item", "rating", "time") else ""
                 found += [f"--{field.name.replace('_', '-')}{column}", str(value)]
         return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
@@ -20,6 +20,7 @@ from ordbm.runtime.printable import shown
 
 Column = list[Any] | NDArray[Any]
 ColumnChoice = str | int | None  # a column's name, its number from 0, or None: by its usual name
+TimeChoice = ColumnChoice | Literal[False]  # False: there are no times, whatever columns are called
 
 # As they are once case, spaces and signs are gone: `user_id`, `userId` and `User-ID` are `userid`.
 USUAL_NAMES = {
@@ -30,6 +31,9 @@ USUAL_NAMES = {
     "recipe recipeid article articleid anime animeid",
     "rating": "rating ratings star stars score scores overall grade bookrating userrating "
     "reviewscore reviewrating",
+    # The likeliest first, for there may be several: text and number of one moment.
+    "time": "timestamp unixtimestamp unixtime unixreviewtime time datetime ratedat createdat "
+    "ratingtime ratingtimestamp date ratingdate reviewdate reviewtime",
 }
 
 
@@ -101,9 +105,18 @@ def object_array(values: Sequence[Any]) -> NDArray[np.object_]:
 
 
 def is_usual_name(name: object, role: str) -> bool:
-    """Whether columns of users, items or ratings (`role`) often have this name."""
-    plain = re.sub(r"[^a-z0-9]", "", name.lower()) if isinstance(name, str) else ""
-    return plain in USUAL_NAMES[role].split()
+    """Whether columns of users, items, ratings or times (`role`) often have this name."""
+    return _plain(name) in USUAL_NAMES[role].split()
+
+
+def usual_time_place(names: Sequence[Any], others: Sequence[int]) -> int | None:
+    """Where the column is that by its name says when ratings were given; None if there is none."""
+    plain = ["" if place in others else _plain(name) for place, name in enumerate(names)]
+    return next((plain.index(name) for name in USUAL_NAMES["time"].split() if name in plain), None)
+
+
+def _plain(name: object) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower()) if isinstance(name, str) else ""
 
 
 def column_places(

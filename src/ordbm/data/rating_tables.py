@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from ordbm.data.columns import ColumnChoice, column_places
+from ordbm.data.columns import ColumnChoice, TimeChoice, column_places, usual_time_place
+from ordbm.data.times import is_date, is_time
 from ordbm.errors import RatingsError
 from ordbm.runtime.printable import shown
 
@@ -19,24 +20,31 @@ _TAKEN = (
 
 
 class RatingColumns(NamedTuple):
-    """Users, items and ratings, one of each per row, and the scale that a table brings along."""
+    """Users, items and ratings, one of each per row, and what else a table brings along."""
 
     users: Any
     items: Any
     values: Any
     scale: list[str] | None = None
+    times: Any = None
 
 
 def rating_columns(
-    table: Any, user: ColumnChoice = None, item: ColumnChoice = None, rating: ColumnChoice = None
+    table: Any,
+    user: ColumnChoice = None,
+    item: ColumnChoice = None,
+    rating: ColumnChoice = None,
+    time: TimeChoice = None,
 ) -> RatingColumns:
     """The columns of a table of ratings, by name or number, else by their usual names.
 
     A column that is called `user`, `item` or `rating` goes before others with usual names. Of a
     sparse matrix every stored entry is a rating, a stored zero too; rows are users, columns items,
-    both by their numbers from 0.
+    both by their numbers from 0. Times are there only if a column has them, or says so by its name.
     """
     choices: dict[str, ColumnChoice] = {"user": user, "item": item, "rating": rating}
+    if time is not None and time is not False:
+        choices["time"] = time
     if _is_sparse(table):
         return _matrix_columns(table, choices)
     columns = _named_columns(table)
@@ -45,11 +53,17 @@ def rating_columns(
     for role, choice in choices.items():
         wanted = role if choice is None else choice
         found[role] = names.index(wanted) if wanted in names else choice
-    users, items, values = (columns[names[place]] for place in column_places(names, found))
+    places = column_places(names, found)
+    users, items, values, *times = (columns[names[place]] for place in places)
+    if time is None:
+        place = usual_time_place(names, places)
+        times = [] if place is None else [columns[names[place]]]
+        if times and not (len(times[0]) and is_time(times[0][0])):
+            times = []
     scale = None
     if isinstance(values, nw.Series) and isinstance(values.dtype, nw.Enum):
         scale = list(values.dtype.categories)
-    return RatingColumns(users, items, values, scale)
+    return RatingColumns(users, items, values, scale, times[0] if times else None)
 
 
 def _named_columns(table: Any) -> Mapping[Any, Any]:
@@ -101,7 +115,10 @@ def _arrow_table(table: Any) -> Any:
 
 
 def _record_columns(rows: Sequence[Any]) -> Mapping[Any, Any]:
-    """Columns of records: dicts, by their keys; named tuples; (user, item, rating), by place."""
+    """Columns of records: dicts, by their keys; named tuples; others by place.
+
+    These are user, item and rating, and a fourth is the time if it looks like one.
+    """
     if not rows:
         raise RatingsError("no ratings: need at least one (user, item, rating)")
     first = rows[0]
@@ -114,6 +131,8 @@ def _record_columns(rows: Sequence[Any]) -> Mapping[Any, Any]:
     alike = [isinstance(row, tuple | list) and len(row) == len(first) for row in rows]
     _check_rows(rows, alike, f"row of {len(first)}")
     roles = getattr(first, "_fields", None) or ("user", "item", "rating")
+    if roles == ("user", "item", "rating") and len(first) == 4 and is_date(first[3]):
+        roles = (*roles, "time")
     return dict(zip(roles, map(list, zip(*rows, strict=True)), strict=False))
 
 

@@ -7,22 +7,23 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.data.columns import Column, EncodedColumn, at_rows, plain_column
-from ordbm.data.csr import CSR, stable_order, starts, with_transpose
+from ordbm.data.columns import Column, EncodedColumn, TimeChoice, at_rows, plain_column
+from ordbm.data.csr import CSR, starts, with_transpose
 from ordbm.data.frames import Backend, frame_of
 from ordbm.data.ids import IdMap, integral_ids
 from ordbm.data.not_rated import NotRated
 from ordbm.data.rating_tables import rating_columns
+from ordbm.data.repeats import pair_means, pair_order, repeated_rows
 from ordbm.data.scale import (
     ContinuousScale,
     Levels,
-    RatingScale,
     Scale,
     ScaleLike,
     levels_and_values,
     scale_for,
 )
-from ordbm.errors import RatingsError, offending_rows
+from ordbm.data.times import NO_TIMES, plain_times, times_in_seconds
+from ordbm.errors import RatingsError
 from ordbm.runtime.arrays import Codes, Numbers
 from ordbm.runtime.printable import shown
 
@@ -44,6 +45,10 @@ class Ratings:
     nearest level, the higher of two), or it is an error (`"error"`). Where a value stands for "not
     rated" (`missing=0`, or several in a list; NaN for what is None or NaN), its rows are left out
     and counted.
+
+    `times`, if known, say when each was given: numbers of seconds, datetimes or ISO 8601 text. A
+    table's are found by their usual names (`timestamp`, `date`...). The last rating of a pair is
+    then the latest, and of those of one time the last row.
     """
 
     users: IdMap
@@ -51,6 +56,7 @@ class Ratings:
     scale: Scale
     by_user: CSR
     by_item: CSR
+    times: Numbers  # (N,) seconds since 1970 of each rating, by user; (0,) if they are not known
     n_duplicates: int
     n_missing: int  # left out, as their value means "not rated"
     n_bad_lines: int  # of a file, left out because the caller said so
@@ -64,53 +70,53 @@ class Ratings:
         duplicates: Duplicates = "last",
         *,
         missing: Any = None,
+        times: Any = None,
     ) -> None:
         if items is None and values is None:
-            users, items, values, labels = rating_columns(users)
+            users, items, values, labels, own_times = rating_columns(users)
             scale = labels if scale is None else scale
+            times = own_times if times is None else times
         elif items is None or values is None:
             raise RatingsError("give users, items and values, or one table that has all three")
-        user_column = _id_column(users, "users")
-        item_column = _id_column(items, "items")
+        user_column, item_column = _id_column(users, "users"), _id_column(items, "items")
         rating_column = plain_column(values, "ratings")
-        lengths = (len(user_column), len(item_column), len(rating_column))
-        if len(set(lengths)) > 1:
-            raise RatingsError(_unequal(*lengths))
-        if not lengths[0]:
-            raise RatingsError("no ratings: need at least one (user, item, rating)")
+        time_column = None if times is None else _time_column(times)
+        _check_lengths(user_column, item_column, rating_column, time_column)
         if duplicates not in get_args(Duplicates):
             raise RatingsError(
                 f"duplicates must be 'last', 'mean' or 'error', not {shown(duplicates)}"
             )
         rated = _rated_rows(rating_column, missing)
-        self.n_missing, self.n_bad_lines = lengths[0] - len(rated), 0
+        self.n_missing, self.n_bad_lines = len(rating_column) - len(rated), 0
         if self.n_missing:
             user_column, item_column, rating_column = (
                 at_rows(column, rated) for column in (user_column, item_column, rating_column)
             )
+            time_column = None if time_column is None else at_rows(time_column, rated)
         beside = {"user": user_column, "item": item_column}
-        self.users, user_codes = IdMap.of(user_column, "users")
-        self.items, item_codes = IdMap.of(item_column, "items")
+        self.users, users = IdMap.of(user_column, "users")
+        self.items, items = IdMap.of(item_column, "items")
         self.scale = scale_for(rating_column, scale, **beside)
         level, value = levels_and_values(rating_column, self.scale, **beside)
-        order = stable_order(item_codes, self.n_items)
-        order = order[stable_order(user_codes[order], self.n_users)]
-        user_codes, item_codes = user_codes[order], item_codes[order]
-        repeats = np.zeros(len(order), bool)  # the same pair as the position before
-        np.logical_and(
-            user_codes[1:] == user_codes[:-1], item_codes[1:] == item_codes[:-1], out=repeats[1:]
-        )
+        seconds = NO_TIMES if time_column is None else times_in_seconds(time_column, **beside)
+        found = pair_order(users, self.n_users, items, self.n_items, seconds)
+        order, repeats = found
         self.n_duplicates = int(np.count_nonzero(repeats))
         if self.n_duplicates and duplicates == "error":
-            raise RatingsError(_repeated(order, repeats, beside))
+            raise RatingsError(repeated_rows(found, beside))
         level, value = level[order], value[order] if len(value) else value
-        if self.n_duplicates:
-            if duplicates == "mean":
-                level, value = _pair_means(level, value, repeats, self.scale)
-            last = ~np.append(repeats[1:], False)
-            user_codes, item_codes, level = user_codes[last], item_codes[last], level[last]
-            value = value[last] if len(value) else value
-        rows = CSR(starts(user_codes, self.n_users), item_codes, level, value, order[:0])
+        if self.n_duplicates and duplicates == "mean":
+            level, value = pair_means(level, value, repeats, self.scale)
+        last = ~np.append(repeats[1:], False) if self.n_duplicates else slice(None)
+        order = order[last]
+        rows = CSR(
+            starts(users[order], self.n_users),
+            items[order],
+            level[last],
+            value[last] if len(value) else value,
+            order[:0],
+        )
+        self.times = seconds[order] if len(seconds) else seconds
         self.by_user, self.by_item = with_transpose(rows, self.n_items)
 
     @classmethod
@@ -124,24 +130,28 @@ class Ratings:
         duplicates: Duplicates = "last",
         *,
         missing: Any = None,
+        time: TimeChoice = None,
     ) -> Ratings:
-        """Ratings from three columns of a pandas, polars or Arrow frame, or any other table.
+        """Ratings from columns of a pandas, polars or Arrow frame, or any other table.
 
         Where there is no column `user`, `item` or `rating`, one with a usual name (`userId`,
-        `movie_id`, `stars`...) is taken. An ordered categorical rating column brings its own
-        labelled scale.
+        `movie_id`, `stars`...) is taken; so is one of times, if its first value is a time and not
+        `time=False`. An ordered categorical rating column brings its own labelled scale.
         """
         told = (("user", user), ("item", item), ("rating", rating))
-        users, items, values, labels = rating_columns(
-            frame, **{role: None if name == role else name for role, name in told}
+        users, items, values, labels, times = rating_columns(
+            frame, **{role: None if name == role else name for role, name in told}, time=time
         )
         scale = labels if scale is None else scale
-        return cls(users, items, values, scale, duplicates, missing=missing)
+        return cls(users, items, values, scale, duplicates, missing=missing, times=times)
 
     @classmethod
-    def of_rows(cls, users: IdMap, items: IdMap, scale: Scale, by_user: CSR) -> Ratings:
+    def of_rows(
+        cls, users: IdMap, items: IdMap, scale: Scale, by_user: CSR, times: Numbers = NO_TIMES
+    ) -> Ratings:
         """Ratings from ids already mapped and rows already sorted; the transpose is made anew."""
         made = object.__new__(cls)
+        made.times = times
         made.users, made.items, made.scale = users, items, scale
         made.n_duplicates = made.n_missing = made.n_bad_lines = 0
         made.by_user, made.by_item = with_transpose(by_user, len(items))
@@ -161,6 +171,10 @@ class Ratings:
     @property
     def is_continuous(self) -> bool:
         return self.scale.is_continuous
+
+    @property
+    def has_times(self) -> bool:
+        return len(self.times) > 0
 
     @property
     def user_codes(self) -> Codes:
@@ -204,13 +218,14 @@ class Ratings:
             value=rows.value[keep] if len(rows.value) else rows.value,
             in_transpose=rows.in_transpose[:0],
         )
-        return Ratings.of_rows(self.users, self.items, self.scale, kept)
+        times = self.times[keep] if self.has_times else self.times
+        return Ratings.of_rows(self.users, self.items, self.scale, kept, times)
 
     def to_frame(self, backend: Backend | None = None) -> Any:
-        """A frame of columns user, item, rating (labels where the scale has them), by user.
+        """A frame of columns user, item, rating (labels where the scale has them), time, by user.
 
         `backend` is "pandas", "polars" or "pyarrow", or None for the first of them installed. Ids
-        of several kinds become text in the latter two.
+        of several kinds become text in the latter two. Times, if they are known, are in seconds.
         """
         labels = getattr(self.scale, "labels", None)
         ratings = [labels[level] for level in self.levels] if labels else self.values
@@ -219,10 +234,13 @@ class Ratings:
             "item": [self.items[code] for code in self.item_codes],
             "rating": ratings,
         }
+        if self.has_times:
+            columns["time"] = plain_times(self.times)
         return frame_of(columns, backend)
 
     def __repr__(self) -> str:
         pairs = self.n_users * self.n_items
+        timed = ", with times" if self.has_times else ""
         density = f"{100 * len(self) / pairs:.3g} % of all pairs" if pairs else "no pairs"
         remarks = "".join(
             f"; {count:,} {what}"
@@ -235,13 +253,29 @@ class Ratings:
         )
         return (
             f"Ratings({len(self):,} by {self.n_users:,} users of {self.n_items:,} items, "
-            f"{density}; {self.scale}{remarks})"
+            f"{density}; {self.scale}{timed}{remarks})"
         )
 
 
 def as_ratings(ratings: Any, scale: ScaleLike = None) -> Ratings:
     """`ratings` if they are `Ratings`, else those made of a table; `scale` is for the latter."""
     return ratings if isinstance(ratings, Ratings) else Ratings(ratings, scale=scale)
+
+
+def _check_lengths(users: Any, items: Any, ratings: Any, times: Any) -> None:
+    lengths = (len(users), len(items), len(ratings))
+    if len(set(lengths)) > 1:
+        raise RatingsError(_unequal(*lengths))
+    if times is not None and len(times) != len(ratings):
+        raise RatingsError(
+            f"lengths differ: {len(ratings):,} ratings, {len(times):,} times: give one for each"
+        )
+    if not len(ratings):
+        raise RatingsError("no ratings: need at least one (user, item, rating)")
+
+
+def _time_column(times: Any) -> Column | EncodedColumn:
+    return times if isinstance(times, EncodedColumn) else plain_column(times, "times")
 
 
 def _id_column(ids: Any, name: str) -> Column | EncodedColumn:
@@ -254,26 +288,6 @@ def _rated_rows(values: Column, missing: Any) -> NDArray[np.intp]:
     if not len(rated):
         raise RatingsError(f"no ratings: all {len(values):,} are missing={shown(missing)}")
     return rated
-
-
-def _pair_means(
-    level: Levels, value: NDArray[Any], repeats: NDArray[np.bool_], scale: Scale
-) -> tuple[Levels, NDArray[Any]]:
-    """Each rating replaced by the mean over its (user, item) pair."""
-    pair = np.cumsum(~repeats) - 1
-    numbers = scale.values[level] if isinstance(scale, RatingScale) else value
-    mean = (np.bincount(pair, numbers) / np.bincount(pair))[pair]
-    if isinstance(scale, RatingScale):
-        return scale.nearest(mean), value
-    return level, mean
-
-
-def _repeated(order: NDArray[Any], repeats: NDArray[np.bool_], beside: dict[str, Any]) -> str:
-    rows = np.sort(order[repeats])
-    return (
-        f"pairs rated more than once, again in {offending_rows(rows, **beside)}; drop them, or "
-        "choose duplicates='last' or 'mean'"
-    )
 
 
 def _unequal(n_users: int, n_items: int, n_ratings: int) -> str:

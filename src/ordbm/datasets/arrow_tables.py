@@ -8,19 +8,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.data.columns import ColumnChoice, EncodedColumn, column_places, object_array
+from ordbm.data.columns import (
+    ColumnChoice,
+    EncodedColumn,
+    column_places,
+    object_array,
+    usual_time_place,
+)
 from ordbm.data.ids import are_whole
 from ordbm.data.scale import RatingScale, Scale
+from ordbm.data.times import is_time
 from ordbm.datasets.delimited import encoded_column
 from ordbm.datasets.record_checks import Rules
 from ordbm.datasets.sources import SourceFile
 from ordbm.errors import RatingsError, offending_rows
 
+_ADVICE = {
+    "rating": "; if that means 'not rated', say missing=nan",
+    "time": "; to leave the times out, say time=False",
+}
+
 
 def table_columns(
     file: SourceFile, parts: Sequence[Any], wanted: Sequence[str], rules: Rules
 ) -> tuple[list[Any], list[str] | None]:
-    """Users, items and perhaps ratings; and the labels that an ordered rating column brings.
+    """Users, items and perhaps ratings and times; and the labels of an ordered rating column.
 
     `parts` are record batches of the columns `wanted`, with `encoded_texts`.
     """
@@ -34,18 +46,17 @@ def table_columns(
         rules.left_out.n_missing += rating.null_count
         table = table.filter(rating.is_valid())
     by_role = {role: table[name] for role, name in zip(rules.choices, wanted, strict=True)}
+    if rules.time_if_found and "time" in by_role and not _begins_with_time(by_role["time"]):
+        del by_role["time"]
     for role, column in by_role.items():
         if column.null_count:
             missing = np.flatnonzero(column.is_null().to_numpy())
-            advice = "; if that means 'not rated', say missing=nan" if role == "rating" else ""
+            advice = _ADVICE.get(role, "")
             raise RatingsError(
                 f"{file.label}: the {role} is missing in {offending_rows(missing)}; rows count "
                 f"from 0{advice}"
             )
-    columns = [
-        _ratings(column) if role == "rating" else _ids(column, f"{file.label}: the {role} column")
-        for role, column in by_role.items()
-    ]
+    columns = [_values(role, column, file) for role, column in by_role.items()]
     return columns, _own_labels(by_role.get("rating"), rules.scale)
 
 
@@ -59,12 +70,27 @@ def wanted_columns(file: SourceFile, schema: Any, choices: Mapping[str, ColumnCh
     for role, name in zip(choices, wanted, strict=True):
         kind = _value_kind(schema.field(name).type)
         if not _is_usable(kind, role):
-            needed = "ratings must be numbers or labels" if role == "rating" else _IDS_NEEDED
+            needed = _NEEDED.get(role, _IDS_NEEDED)
             raise RatingsError(f"{file.label}: the {role} column holds {kind}; {needed}")
     return wanted
 
 
+def with_time_column(rules: Rules, schema: Any) -> Rules:
+    """The same rules, with times if no column was said to have them and one does by its name."""
+    if not rules.time_if_found:
+        return rules
+    others = column_places(schema.names, rules.choices)
+    place = usual_time_place(schema.names, others)
+    if place is None or not _is_usable(_value_kind(schema.field(place).type), "time"):
+        return rules
+    return rules.with_time(place)
+
+
 _IDS_NEEDED = "ids must be integers or text"
+_NEEDED = {
+    "rating": "ratings must be numbers or labels",
+    "time": "times must be numbers of seconds, timestamps, dates or ISO 8601 text",
+}
 
 
 def _value_kind(kind: Any) -> Any:
@@ -78,6 +104,8 @@ def _is_usable(kind: Any, role: str) -> bool:
 
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or is_text(kind):
         return True
+    if role == "time":
+        return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
     return role == "rating" and (pa.types.is_decimal(kind) or kind == pa.bool_())
 
 
@@ -97,6 +125,27 @@ def _texts(column: Any) -> EncodedColumn:
 
     found = encoded_column(column.cast(pa.dictionary(pa.int32(), pa.string())))
     return EncodedColumn(list(found.distinct), found.codes)
+
+
+def _values(role: str, column: Any, file: SourceFile) -> Any:
+    if role == "rating":
+        return _ratings(column)
+    return _times(column) if role == "time" else _ids(column, f"{file.label}: the {role} column")
+
+
+def _begins_with_time(column: Any) -> bool:
+    first = column[0]
+    return bool(
+        first.is_valid and (not is_text(_value_kind(column.type)) or is_time(first.as_py()))
+    )
+
+
+def _times(column: Any) -> NDArray[Any] | EncodedColumn:
+    kind = _value_kind(column.type)
+    if is_text(kind):
+        return _texts(column)
+    times: NDArray[Any] = column.cast(kind).to_numpy()
+    return times
 
 
 def _ids(column: Any, label: str) -> NDArray[Any] | EncodedColumn:

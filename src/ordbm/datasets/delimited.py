@@ -42,13 +42,13 @@ class ArrowTexts(Sequence[str]):
     """The texts of an Arrow array, some at a time: Python's would take ten times the memory."""
 
     def __init__(self, array: Any) -> None:
-        self._array = array
+        self.array = array
 
     def __len__(self) -> int:
-        return len(self._array)
+        return len(self.array)
 
     def __getitem__(self, place: Any) -> Any:
-        found = self._array[place]
+        found = self.array[place]
         return found.to_pylist() if isinstance(place, slice) else found.as_py()
 
     def __iter__(self) -> Iterator[str]:

@@ -11,7 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ordbm.datasets.arrow_tables import encoded_texts, is_view, table_columns, wanted_columns
+from ordbm.datasets.arrow_tables import (
+    encoded_texts,
+    is_view,
+    table_columns,
+    wanted_columns,
+    with_time_column,
+)
 from ordbm.datasets.record_checks import Rules
 from ordbm.datasets.sources import SourceFile
 from ordbm.errors import RatingsError
@@ -29,12 +35,13 @@ _NOT_PACKED = -1  # where a buffer's unpacked size stands
 
 
 def feather_columns(file: SourceFile, rules: Rules) -> tuple[list[Any], list[str] | None]:
-    """Users, items and perhaps ratings; and the labels that an ordered rating column brings."""
+    """Users, items and perhaps ratings and times; and the labels of an ordered rating column."""
     import pyarrow as pa  # noqa: PLC0415
 
     try:
         _count(file)  # before Arrow unpacks any of it
         schema = _opened(file.content).schema
+        rules = with_time_column(rules, schema)
         wanted = wanted_columns(file, schema, rules.choices)
         options = pa.ipc.IpcReadOptions(
             included_fields=[schema.get_field_index(name) for name in wanted], use_threads=False

@@ -15,5 +15,9 @@ def filter_items(ratings: Ratings, min_ratings: int) -> Ratings:
     part = ratings.select(keep[ratings.item_codes])
     new_code = np.cumsum(keep, dtype=np.int32) - np.int32(1)
     return Ratings.of_rows(
-        part.users, items, part.scale, part.by_user._replace(column=new_code[part.item_codes])
+        part.users,
+        items,
+        part.scale,
+        part.by_user._replace(column=new_code[part.item_codes]),
+        part.times,
     )

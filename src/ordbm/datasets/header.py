@@ -12,8 +12,10 @@ from ordbm.data.columns import (
     is_usual_name,
     quoted_names,
     role_options,
+    usual_time_place,
 )
 from ordbm.data.numeric_columns import NUMBER
+from ordbm.data.times import is_date, is_time
 from ordbm.errors import RatingsError
 from ordbm.runtime.printable import shown
 
@@ -65,6 +67,18 @@ def header_of(
         places.append(number if choice is None else choice)
     check_places(places, len(first), choices, f"{label}: ")
     return HeaderLine(False, places)
+
+
+def time_place(header: HeaderLine, first: Sequence[str], second: Sequence[str]) -> int | None:
+    """Where times are that nobody asked for; None if there are none.
+
+    The name tells and the first value, or else the place of a date behind user, item and rating.
+    """
+    if header.has_names:
+        place = usual_time_place(first, header.places)
+        return place if place is not None and is_time(second[place]) else None
+    alone = header.places == [0, 1, 2] and len(first) == 4
+    return 3 if alone and is_date(first[3]) else None
 
 
 def _are_usual(names: Sequence[str], choices: Mapping[str, ColumnChoice]) -> bool:

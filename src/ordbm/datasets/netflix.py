@@ -18,11 +18,11 @@ from ordbm.datasets.delimited import (
 )
 from ordbm.datasets.record_checks import Rules, checked_columns, good_columns
 from ordbm.datasets.sources import SourceFile
-from ordbm.errors import RatingsError
 
 NETFLIX_FILE = re.compile(r"(?:mv_|combined_data_)[0-9]+\.txt")
 _MOVIE = re.compile(r"(-?[0-9]+):")
 _WIDTH = 3
+DATE = 3  # the column of dates, once there is one of movies
 _TOGETHER = 256 * 2**20  # bytes parsed at once: there may be 17,770 small files
 
 
@@ -32,7 +32,7 @@ def is_netflix(content: bytes) -> bool:
 
 
 def netflix_records(content: bytes) -> Iterator[Record]:
-    """Every rating as user, movie, rating, with its line."""
+    """Every rating as user, movie, rating, date, with its line."""
     movie = ""
     for line, fields, problem in records(content, ",", quotes=False):
         if problem:
@@ -46,11 +46,11 @@ def netflix_records(content: bytes) -> Iterator[Record]:
         elif len(fields) != _WIDTH:
             yield Record(line, [], f"{len(fields)} fields instead of user,rating,date")
         else:
-            yield Record(line, [fields[0], movie, fields[1]])
+            yield Record(line, [fields[0], movie, *fields[1:]])
 
 
 def netflix_columns(content: bytes) -> list[EncodedColumn] | None:
-    """User, movie and rating columns, or None if `netflix_records` should look at the file.
+    """User, movie, rating and date columns; None if `netflix_records` should look at the file.
 
     Movie lines are cut out, and the rest is plain csv; a movie is repeated for the lines up to the
     next one. Blank lines would upset that count, and are left to the other reader.
@@ -74,20 +74,18 @@ def netflix_columns(content: bytes) -> list[EncodedColumn] | None:
         counts.append(part.count(b"\n"))
         parts.append(part)
         begin = next_begin
-    found = arrow_columns(b"".join(parts), ",", False, _WIDTH, (0, 1))
+    found = arrow_columns(b"".join(parts), ",", False, _WIDTH, range(_WIDTH))
     if found is None or b'"' in content or len(found[0].codes) != sum(counts):
         return None
-    users, ratings = found
+    users, ratings, dates = found
     codes = np.repeat(np.arange(len(movies), dtype=np.int32), counts)
-    return [users, EncodedColumn(movies, codes), ratings]
+    return [users, EncodedColumn(movies, codes), ratings, dates]
 
 
 def netflix_ratings(
     files: Iterator[SourceFile], rules: Rules, encoding: str
 ) -> list[EncodedColumn]:
     """The columns of all `files`."""
-    if any(name is not None for name in rules.choices.values()):
-        raise RatingsError("Netflix files have no named columns: leave user=, item=, rating= out")
     parts: list[list[EncodedColumn]] = []
     together: list[SourceFile] = []
     size = 0

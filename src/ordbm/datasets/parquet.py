@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ordbm.datasets.arrow_tables import encoded_texts, table_columns, wanted_columns
+from ordbm.datasets.arrow_tables import (
+    encoded_texts,
+    table_columns,
+    wanted_columns,
+    with_time_column,
+)
 from ordbm.datasets.parquet_pages import ParquetPages
 from ordbm.datasets.record_checks import Rules
 from ordbm.datasets.sources import SourceFile
@@ -18,7 +23,7 @@ _WIDEST_NUMBER = 32  # bytes of a decimal
 
 
 def parquet_columns(file: SourceFile, rules: Rules) -> tuple[list[Any], list[str] | None]:
-    """Users, items and perhaps ratings; and the labels that an ordered rating column brings."""
+    """Users, items and perhaps ratings and times; and the labels of an ordered rating column."""
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import parquet  # noqa: PLC0415
 
@@ -26,6 +31,7 @@ def parquet_columns(file: SourceFile, rules: Rules) -> tuple[list[Any], list[str
     try:
         pages = ParquetPages(file.content, file.budget, file.label)  # before Arrow sees any of it
         source = parquet.ParquetFile(buffer)
+        rules = with_time_column(rules, source.schema_arrow)
         wanted = wanted_columns(file, source.schema_arrow, rules.choices)
         leaves = _leaves(file, source.schema, wanted)
         texts, at_once = _how_to_read(source, leaves, pages, file.budget.most_bytes)

@@ -6,14 +6,14 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from numbers import Integral
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, Literal, NamedTuple, get_args
 
 from numpy.typing import NDArray
 
-from ordbm.data.columns import ColumnChoice, EncodedColumn
+from ordbm.data.columns import ColumnChoice, EncodedColumn, TimeChoice, role_options
 from ordbm.data.not_rated import NotRated
 from ordbm.data.ratings import Duplicates, Ratings
 from ordbm.data.scale import ScaleLike, given_scale
@@ -30,10 +30,10 @@ from ordbm.datasets.delimited import (
     utf8_text,
 )
 from ordbm.datasets.feather import FEATHER_MAGIC, STREAM_MAGIC, feather_columns
-from ordbm.datasets.header import header_of
+from ordbm.datasets.header import header_of, time_place
 from ordbm.datasets.left_out import BadLines, LeftOut
 from ordbm.datasets.limits import ReadLimits
-from ordbm.datasets.netflix import NETFLIX_FILE, is_netflix, netflix_ratings
+from ordbm.datasets.netflix import DATE, NETFLIX_FILE, is_netflix, netflix_ratings
 from ordbm.datasets.parquet import PARQUET_MAGIC, parquet_columns
 from ordbm.datasets.rating_files import named_member, rating_files
 from ordbm.datasets.record_checks import (
@@ -77,6 +77,7 @@ def read_ratings(
     user: ColumnChoice = None,
     item: ColumnChoice = None,
     rating: ColumnChoice = None,
+    time: TimeChoice = None,
     scale: ScaleLike = None,
     duplicates: Duplicates = "last",
     layout: Layout | None = None,
@@ -98,6 +99,9 @@ def read_ratings(
     user, item, rating: the columns, by name or by number from 0. If not said, columns with usual
         names (`userId`, `movie_id`, `stars`...) are taken, or the first three of a text file whose
         first line is a rating.
+    time: the column that says when each was given, in seconds or as dates (see `Ratings`). If not
+        said, one with a usual name (`timestamp`, `date`...) whose first value is a time, or the
+        fourth and last of a text file without names; False for none.
     scale, duplicates: as for `Ratings`; labelled ratings need `scale=["poor", "fair", "good"]`.
     layout: "csv", "tsv", "colons", "spaces", "netflix", "parquet" or "feather", where it cannot be
         told.
@@ -116,13 +120,23 @@ def read_ratings(
     error that gives its number; nothing is left out in silence.
     """
     left_out = LeftOut(bad_lines, bad_lines_to)
-    choices = {"user": user, "item": item, "rating": rating}
-    rules = Rules(choices, left_out, given_scale(scale), NotRated.of(missing))
+    choices: dict[str, ColumnChoice] = {"user": user, "item": item, "rating": rating}
+    if time is not None and time is not False:
+        choices["time"] = time
+    rules = Rules(choices, left_out, given_scale(scale), NotRated.of(missing), time is None)
     found = _columns_at(path, rules, _Form(layout, member, header, encoding, decimal, limits))
-    users, items, values = found.columns
+    users, items, values, *times = found.columns
     scale = found.scale or rules.scale or scale
     try:
-        ratings = Ratings(users, items, values, scale, duplicates, missing=missing)
+        ratings = Ratings(
+            users,
+            items,
+            values,
+            scale,
+            duplicates,
+            missing=missing,
+            times=times[0] if times else None,
+        )
     except RatingsError as problem:
         where = found.where if re.search(r"\brow \d", str(problem)) else ""
         if where and (left_out.bad or left_out.n_missing):
@@ -160,7 +174,7 @@ class _Found(NamedTuple):
     """Columns of a file; `where` says how rows are numbered in it, `scale` what it brings along."""
 
     label: str
-    columns: list[Any]  # of ids and perhaps ratings: arrays, or encoded
+    columns: list[Any]  # of ids and perhaps ratings and times: arrays, or encoded
     where: str = ""
     scale: list[str] | None = None
 
@@ -209,6 +223,10 @@ def _columns_at(path: PathLike, rules: Rules, form: _Form) -> _Found:
             values, scale = _BY_TYPES[layout](first, rules)
             return _Found(first.label, values, "; rows count from 0", scale)
         if layout == "netflix":
+            if any(name is not None for name in rules.choices.values()):
+                told = role_options(rules.choices)
+                raise RatingsError(f"Netflix files have no named columns: leave {told} out")
+            rules = rules.with_time(DATE)
             files = chain([first], (read_file(source, name) for name in names[1:]))
             texts = netflix_ratings(files, rules, form.encoding)
             label = first.label if len(names) == 1 else source.label
@@ -236,8 +254,13 @@ def _delimited(file: SourceFile, rules: Rules, form: _Form) -> _Found:
             return True
         return not bad_ratings([text if form.decimal == "." else with_point(text)], rules.scale)
 
-    header, places = header_of(first.fields, rules.choices, form.header, is_rating, file.label)
+    found = header_of(first.fields, rules.choices, form.header, is_rating, file.label)
+    header, places = found
     width = len(first.fields)
+    if rules.time_if_found:
+        place = time_place(found, first.fields, _second_fields(content, separator, width))
+        rules = rules.with_time(place)
+        places = places if place is None else [*places, place]
 
     def cut() -> Iterator[Record]:
         return fields_at(records(content, separator), width, places, skip=int(header))
@@ -252,6 +275,13 @@ def _delimited(file: SourceFile, rules: Rules, form: _Form) -> _Found:
         texts = checked_columns(file.label, lines, rules, content)
     values = ids_and_ratings(texts, rules, file.label)
     return _Found(file.label, values, f"; row 0 is line {first.line + header}")
+
+
+def _second_fields(content: bytes, separator: str, width: int) -> list[str]:
+    """The fields of the second record, if it has as many."""
+    record = next(islice(records(content, separator), 1, None), None)
+    fields = record.fields if record else []
+    return fields if len(fields) == width else [""] * width
 
 
 def _has_commas(

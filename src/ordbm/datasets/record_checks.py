@@ -13,6 +13,7 @@ import numpy as np
 from ordbm.data.columns import ColumnChoice, EncodedColumn, at_rows
 from ordbm.data.not_rated import NotRated
 from ordbm.data.scale import Scale
+from ordbm.data.times import is_time, text_seconds
 from ordbm.datasets.delimited import NOT_UTF8, Record, quoted_line
 from ordbm.datasets.left_out import BadLine, LeftOut, bad_lines_of
 from ordbm.datasets.text_columns import bad_ratings, text_ids, text_ratings
@@ -32,6 +33,13 @@ class Rules(NamedTuple):
     left_out: LeftOut
     scale: Scale | None = None
     missing: NotRated = NotRated()
+    time_if_found: bool = False
+
+    def with_time(self, place: int | None) -> Rules:
+        """The same with times at this place of the columns, unless it is None."""
+        if place is None or not self.time_if_found:
+            return self
+        return self._replace(choices={**self.choices, "time": place})
 
     @property
     def rating(self) -> int | None:
@@ -75,6 +83,8 @@ def _are_good(texts: list[EncodedColumn], rules: Rules) -> bool:
         return False
     if "" in by_role["item"].distinct:
         return False
+    if "time" in by_role and not np.isfinite(text_seconds(by_role["time"].distinct)).all():
+        return False
     if "rating" not in by_role:
         return True
     rated = by_role["rating"].distinct
@@ -83,7 +93,7 @@ def _are_good(texts: list[EncodedColumn], rules: Rules) -> bool:
 
 
 def ids_and_ratings(texts: list[EncodedColumn], rules: Rules, label: str) -> list[Any]:
-    """Columns of ids, encoded, and perhaps of ratings, in place of their texts.
+    """Columns of ids, encoded, and perhaps of ratings and times, in place of their texts.
 
     `texts` is emptied: of many distinct ids both forms would take much memory.
     """
@@ -95,8 +105,13 @@ def ids_and_ratings(texts: list[EncodedColumn], rules: Rules, label: str) -> lis
         if rules.left_out.bad:
             raise unreadable(label, rules.left_out.bad, len(rules.left_out.bad), 0, rules)
         raise RatingsError(f"{label} has no data: need lines of {', '.join(rules.choices)}")
-    ids = [text_ids(texts.pop(0)) for _ in ("user", "item")]
-    return [*ids, *(text_ratings(texts.pop(0), rules.scale) for _ in texts[:])]
+    return [_values(role, texts.pop(0), rules) for role in rules.choices]
+
+
+def _values(role: str, texts: EncodedColumn, rules: Rules) -> Any:
+    if role == "rating":
+        return text_ratings(texts, rules.scale)
+    return text_seconds(texts.distinct)[texts.codes] if role == "time" else text_ids(texts)
 
 
 def fields_at(
@@ -179,6 +194,9 @@ def _problem(fields: Sequence[str], rules: Rules, bad: Mapping[str, str]) -> str
         if role == "rating":
             if field in bad:
                 return f"the rating {quoted_line(field)} {bad[field]}"
+        elif role == "time":
+            if not is_time(field):
+                return f"the time {quoted_line(field)} is neither a number nor an ISO 8601 date"
         elif not field:
             return f"the {role} is empty"
     return ""

@@ -15,12 +15,13 @@ from ordbm.data.columns import object_array
 from ordbm.data.ids import IdMap
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import RatingScale
+from ordbm.data.times import plain_times
 from ordbm.errors import RatingsError
 from ordbm.runtime.arrays import Codes
 from ordbm.runtime.atomic_files import NotOursError, atomic_file, none_is_ours
 from ordbm.runtime.printable import shown
 
-_NAMES = ("user", "item", "rating")
+_NAMES = ("user", "item", "rating", "time")  # the last where times are known
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _LINES_AT_ONCE = 100_000
 
@@ -28,7 +29,9 @@ _LINES_AT_ONCE = 100_000
 def write_ratings(
     ratings: Ratings, path: str | os.PathLike[str] | BinaryIO, *, overwrite: bool = False
 ) -> None:
-    """Write columns user, item, rating as csv, tsv (each also .gz) or parquet, by the file's name.
+    """Write columns user, item, rating, and times in seconds if they are known, by the file's name.
+
+    This is csv, tsv (each also .gz) or parquet.
 
     Ids must be integers or text. A csv or tsv file has no types: text ids that all look like
     integers, or all like `1.0`, come back as integers, and integers beside text as text. The scale
@@ -67,10 +70,12 @@ def write_ratings(
 def _text_writer(ratings: Ratings, separator: str, packed: bool) -> Callable[[BinaryIO], None]:
     users, items = (_id_texts(ids, separator) for ids in (ratings.users, ratings.items))
     values = _rating_texts(ratings, separator)
-    columns = users[ratings.user_codes], items[ratings.item_codes], values
+    columns = [users[ratings.user_codes], items[ratings.item_codes], values]
+    if ratings.has_times:
+        columns.append(_number_texts(ratings.times))
 
     def write_lines(file: Any) -> None:
-        file.write((separator.join(_NAMES) + "\n").encode())
+        file.write((separator.join(_NAMES[: len(columns)]) + "\n").encode())
         for first in range(0, len(ratings), _LINES_AT_ONCE):
             part = (column[first : first + _LINES_AT_ONCE].tolist() for column in columns)
             file.write(
@@ -92,19 +97,14 @@ def _parquet_writer(ratings: Ratings) -> Callable[[BinaryIO], None]:
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import parquet  # noqa: PLC0415
 
-    table = pa.table(
-        dict(
-            zip(
-                _NAMES,
-                (
-                    _arrow_ids(ratings.users, ratings.user_codes),
-                    _arrow_ids(ratings.items, ratings.item_codes),
-                    pa.array(_ratings(ratings)),
-                ),
-                strict=True,
-            )
-        )
-    )
+    columns = [
+        _arrow_ids(ratings.users, ratings.user_codes),
+        _arrow_ids(ratings.items, ratings.item_codes),
+        pa.array(_ratings(ratings)),
+    ]
+    if ratings.has_times:
+        columns.append(pa.array(plain_times(ratings.times)))
+    table = pa.table(dict(zip(_NAMES, columns, strict=False)))
     return lambda file: parquet.write_table(table, file, write_page_checksum=True)
 
 
@@ -129,7 +129,7 @@ def _ratings(ratings: Ratings) -> NDArray[Any]:
 def _rating_texts(ratings: Ratings, separator: str) -> NDArray[np.object_]:
     scale = ratings.scale
     if not isinstance(scale, RatingScale):
-        return object_array([_number_text(value) for value in ratings.values.tolist()])
+        return _number_texts(ratings.values)
     levels = scale.labels or [_number_text(value) for value in scale.values.tolist()]
     return object_array([_quoted(level, separator) for level in levels])[ratings.levels]
 
@@ -155,6 +155,10 @@ def _plain_texts(ids: IdMap) -> list[str]:
     if len(set(texts)) < len(texts):
         raise RatingsError("ids such as 1 and '1' would become one in a file: rename some")
     return texts
+
+
+def _number_texts(values: NDArray[Any]) -> NDArray[np.object_]:
+    return object_array([_number_text(value) for value in values.tolist()])
 
 
 def _number_text(value: float) -> str:

@@ -180,6 +180,7 @@ class OrdinalBM(Configured, Answers):
             CSRPair(ratings.by_user, ratings.by_item),
             threads,
             presence=rounded_presence(prepared.presence),
+            times=ratings.times,
         )
         self._watch(fitted)
         trainer = Ensemble(

@@ -16,6 +16,7 @@ from ordbm.data.ids import IdMap
 from ordbm.data.level_counts import log_frequencies
 from ordbm.data.scale import RatingScale, Scale, levels_and_values
 from ordbm.data.standardiser import Standardiser, standardised_pair
+from ordbm.data.times import NO_TIMES
 from ordbm.inference.catalogue import Catalogue
 from ordbm.inference.conditioned import ConditionedMachine, Method
 from ordbm.inference.distributions import (
@@ -32,7 +33,7 @@ from ordbm.inference.people import People, Users
 from ordbm.model.machine import Machine
 from ordbm.model.presence import ConditionedPresence, Presence
 from ordbm.priors.fold_in_priors import FoldInPriors
-from ordbm.runtime.arrays import Codes
+from ordbm.runtime.arrays import Codes, Numbers
 
 _T = TypeVar("_T")
 
@@ -65,11 +66,13 @@ class FittedModel(Known):
         origin: Origin | None = None,
         presence: Presence | None = None,
         fold_in_priors: FoldInPriors | None = None,
+        times: Numbers = NO_TIMES,
     ) -> None:
         rated_users, rated_items = (np.diff(rows.start) > 0 for rows in given)
         super().__init__(users, items, scale, rated_users, rated_items)
         self.standardiser, self.machines = standardiser, tuple(machines)
         self.given = self.ratings = given  # on their scale, and as the machines read them
+        self.times = times  # (N,) of each rating by user, in seconds; (0,) if they are not known
         if standardiser is not None:
             self.ratings = standardised_pair(given, scale, standardiser)
         self.threads, self.presence = threads, presence

@@ -20,6 +20,7 @@ from ordbm.data.csr import CSR, CSRPair, with_transpose
 from ordbm.data.ids import IdMap
 from ordbm.data.scale import RatingScale, Scale
 from ordbm.data.standardiser import LARGEST_RATING, Standardiser
+from ordbm.data.times import NO_TIMES, plain_times
 from ordbm.errors import ModelFileError
 from ordbm.inference.distributions import cell_points, level_cells
 from ordbm.inference.fitted import FittedModel, Origin
@@ -58,6 +59,7 @@ from ordbm.persistence.stored_settings import (
     unpacked_record,
     unpacked_settings,
 )
+from ordbm.runtime.arrays import Numbers
 from ordbm.runtime.threads import thread_count
 from ordbm.training.loop import EpochRecord
 
@@ -85,6 +87,7 @@ def write_model(path: str | os.PathLike[str], model: Stored, *, overwrite: bool 
         "ratings.column": rows.column,
         "ratings.level": rows.level,
         "ratings.value": rows.value,
+        **({"ratings.time": plain_times(fitted.times)} if len(fitted.times) else {}),
         **_id_arrays("user", fitted.users),
         **_id_arrays("item", fitted.items),
     }
@@ -185,6 +188,7 @@ def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
         raise ValueError("continuous ratings without Gaussian features")
     standardiser = unpacked_standardiser(header["standardiser"], scale, needed=table.is_gaussian)
     rows = _rows(arrays, len(users), len(items), scale, standardiser)
+    times = _times(arrays, len(rows.column))
     settings = replace(settings, hidden=tuple(header["hidden"]))  # may follow the ratings
     # Presence first: restoring it takes longest.
     presence = unpacked_presence(header["presence"], arrays, len(users), len(items), tables)
@@ -210,6 +214,7 @@ def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
             _origin(header["version"], header["time"]),
             presence,
             fold_in_priors,
+            times,
         ),
     )
 
@@ -278,6 +283,18 @@ def _rows(
         if not (apart <= LARGEST_RATING).all():
             raise ValueError("a rating is out of range")
     return CSR(start, column, level, value, np.empty(0, np.int32))
+
+
+def _times(arrays: Arrays, n_ratings: int) -> Numbers:
+    """When the ratings were given; an older file does not say."""
+    stored = arrays.get("ratings.time")
+    if stored is None:
+        return NO_TIMES
+    kind = np.int64 if stored.dtype == np.int64 else np.float64
+    times = taken(arrays, "ratings.time", kind, n_ratings).astype(np.float64)
+    if not np.isfinite(times).all():
+        raise ValueError("a time is not a finite number")
+    return times
 
 
 def _place(member: int) -> str:
