@@ -53,3 +53,30 @@ def data_file():
         return path
 
     return path_of
+
+
+@pytest.fixture(scope="session")
+def served_model():
+    """A small model for tests of the service."""
+    pytest.importorskip("fastapi", reason="the service needs the extra serve")
+    from service_runs import small_model
+
+    return small_model()
+
+
+@pytest.fixture(scope="session")
+def postgresql(tmp_path_factory):
+    """A PostgreSQL server of the tests' own."""
+    from service_runs import PostgreSQL
+
+    server = PostgreSQL(tmp_path_factory.mktemp("postgresql"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request, tmp_path):
+    """The URL of an empty database, of either kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'ratings.sqlite3'}"
+    return request.getfixturevalue("postgresql").new_database()

@@ -8,13 +8,16 @@ from typing import Any
 
 from ordbm.cli import (  # noqa: F401
     data,
+    database,
     demo,
     evaluate,
     fit,
     inspect,
+    keys,
     predict,
     recommend,
     reproduce,
+    serve,
     tune,
 )
 from ordbm.cli.app import app, by_option

@@ -1,0 +1,1 @@
+"""A model behind HTTP, with the ratings that came since in a database. Needs the extra `serve`."""

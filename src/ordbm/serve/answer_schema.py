@@ -1,0 +1,221 @@
+"""What answers look like, for the OpenAPI document; `answer_json` makes them."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, Field
+
+IdOut = int | str | float | dict[str, Any]
+RatingOut = float | str
+
+
+class Interval(BaseModel):
+    """Where the middle of a distribution lies."""
+
+    low: float
+    high: float
+    mass: float
+
+
+class Expected(BaseModel):
+    """What is expected of a rating."""
+
+    item: IdOut
+    known: bool = Field(description="Whether the model knows both the person and the item.")
+    known_item: bool
+    mean: float
+    median: float
+    mode: float
+    deviation: float
+    interval: Interval
+    confidence: float
+    p_rated: float | None = Field(description="None of a model that has not learnt it.")
+    distribution: list[float] | None = Field(description="P of each of `levels`.")
+
+
+class AboutPerson(BaseModel):
+    """Who was asked about, by which model."""
+
+    model: str
+    user: IdOut | None
+    known_user: bool
+    levels: list[RatingOut] | None = Field(description="None on a continuous scale.")
+
+
+class PredictAnswer(AboutPerson):
+    """Expected ratings."""
+
+    predictions: list[Expected]
+
+
+class Reason(BaseModel):
+    """An item that makes another likely to be rated."""
+
+    item: IdOut
+    effect: float
+
+
+class Line(BaseModel):
+    """An item of a list; with `distributions` also all that `predict` says of it."""
+
+    item: IdOut
+    title: str | None
+    score: float | None
+    mean: float
+    confidence: float
+    p_rated: float | None
+    because: list[Reason]
+
+
+class RecommendAnswer(AboutPerson):
+    """A list, best first."""
+
+    list_id: str = Field(description="For feedback on what was shown.")
+    items: list[Line]
+
+
+class ExplainedPart(BaseModel):
+    """What one thing did to a prediction, or several ratings of a kind together."""
+
+    kind: str
+    effect: float
+    item: IdOut | None
+    rating: RatingOut | None
+    n_ratings: int
+
+
+class ExplainAnswer(AboutPerson):
+    """A prediction in parts."""
+
+    item: IdOut
+    measure: str
+    threshold: RatingOut | None
+    base: float
+    final: float
+    parts: list[ExplainedPart]
+    mean: float
+    distribution: dict[str, Any]
+
+
+class JointPair(BaseModel):
+    """One of the ratings asked about; `person` counts from 0."""
+
+    person: int
+    item: IdOut
+    mean: float
+    distribution: list[float] | None = None
+
+
+class Event(BaseModel):
+    """How likely it is that all ratings are so high."""
+
+    rating: float
+    p: float
+
+
+class JointAnswer(BaseModel):
+    """Several ratings together."""
+
+    model: str
+    levels: list[RatingOut] | None
+    people: list[IdOut | None]
+    exact: bool
+    pairs: list[JointPair]
+    covariance: list[list[float]]
+    most_likely: list[float]
+    all_at_least: Event | None = None
+
+
+_A = TypeVar("_A", bound=BaseModel)
+
+
+class BatchAnswer(BaseModel, Generic[_A]):
+    """Answers in the order of their questions."""
+
+    answers: list[_A]
+
+
+class SimilarOne(BaseModel):
+    """An item or a user nearby."""
+
+    id: IdOut
+    similarity: float
+    title: str | None = None
+
+
+class SimilarAnswer(BaseModel):
+    """The nearest, nearest first."""
+
+    model: str
+    similar: list[SimilarOne]
+
+
+class StoredRating(BaseModel):
+    """A rating that somebody has given."""
+
+    item: IdOut
+    title: str | None
+    rating: RatingOut
+    learnt: bool = Field(description="Whether it is in the parameters; all are conditioned on.")
+    usable: bool = Field(description="False as long as the model does not know the item.")
+
+
+class Profile(BaseModel):
+    """What is known of somebody."""
+
+    user: IdOut
+    known_user: bool
+    model: str
+    n_ratings: int
+    mean_rating: float | None
+    ratings: list[StoredRating]
+    next: str | None = None
+
+
+class Acknowledged(BaseModel):
+    """An acknowledged rating: it is on the disk, and the next answer knows it."""
+
+    user: IdOut
+    item: IdOut
+    rating: RatingOut
+    changed: bool = Field(description="False if this was its rating already.")
+    change: int
+
+
+class Item(BaseModel):
+    """An item of the catalogue."""
+
+    item: IdOut
+    title: str | None
+    n_ratings: int
+    features: dict[str, Any] | None
+
+
+class ItemPage(BaseModel):
+    """Some items, the most rated first."""
+
+    items: list[Item]
+    next: str | None = Field(description="Give it as `after` for the next page.")
+
+
+class Imported(BaseModel):
+    """How many ratings were read, and how many said something new."""
+
+    read: int
+    changed: int
+
+
+class ModelAnswer(BaseModel):
+    """The model that answers."""
+
+    version: str
+    ready: bool
+    scale: dict[str, Any]
+    users: int
+    items: int
+    ratings: int
+    machine: str
+    learnt: dict[str, str]
+    presence: bool
+    pending: int = Field(description="Changes that are not in its parameters yet.")

@@ -1,0 +1,102 @@
+"""The application: routes, problems, the page, and the guard around them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.staticfiles import StaticFiles
+
+import ordbm
+from ordbm.serve import (
+    bulk_routes,
+    item_routes,
+    operation_routes,
+    person_routes,
+    question_routes,
+)
+from ordbm.serve.guard import Guard
+from ordbm.serve.problems import add_problem_handlers
+from ordbm.serve.service import Service
+from ordbm.serve.service_metrics import ServiceMetrics
+from ordbm.serve.service_settings import ServiceSettings, is_loopback
+
+PAGE = Path(__file__).with_name("page")
+_ROUTERS = (
+    question_routes.QUESTIONS,
+    person_routes.PEOPLE,
+    item_routes.CATALOGUE,
+    bulk_routes.BULK,
+    operation_routes.MODEL,
+    operation_routes.HEALTH,
+)
+
+
+def application(service: Service) -> Any:
+    """The ASGI application of a worker."""
+    settings = service.settings
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        yield
+        service.end()
+
+    app = FastAPI(
+        title="ordbm",
+        version=ordbm.__version__,
+        summary="Ratings in, distributions and lists out, by an ordinal Boltzmann machine.",
+        openapi_url="/v1/openapi.json",
+        docs_url=None,  # they would fetch scripts from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        separate_input_output_schemas=False,
+    )
+    app.state.service = service
+    add_problem_handlers(app)
+    for router in _ROUTERS:
+        app.include_router(router)
+    service.metrics = ServiceMetrics(service.run_folder, route_names())
+    app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
+    app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=4)
+    return Guard(
+        app,
+        keys=service.keys,
+        local_only=is_loopback(settings.host) and service.keys is None,
+        rate=settings.rate,
+        max_body=settings.max_body,
+        max_import=settings.max_import,
+        timeout=settings.timeout,
+        count=service.metrics.count,
+    )
+
+
+def route_names() -> list[str]:
+    """The method and path of each route of the API."""
+    return [
+        f"{method} {route.path}"
+        for router in _ROUTERS
+        for route in router.routes
+        if isinstance(route, APIRoute)
+        for method in sorted(route.methods or ())
+    ]
+
+
+@dataclass(frozen=True)
+class WorkerApplication:
+    """Makes the application in a worker process, which is sent this."""
+
+    settings: ServiceSettings
+    run_folder: Path
+
+    def __call__(self) -> Any:
+        warnings.simplefilter("ignore")  # the library's remarks are for who wrote the call
+        return application(Service(self.settings, self.run_folder))

@@ -1,0 +1,48 @@
+"""What became of lists that were shown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from ordbm.serve.id_text import id_of_key, key_of_id, plain_id
+from ordbm.serve.rating_rows import insert
+from ordbm.serve.schema import FEEDBACK, LISTS
+
+
+def put_feedback(
+    connection: Connection, list_id: str, item: Hashable, kind: str, user: Hashable | None
+) -> None:
+    """Store it once; the person is the list's own unless said."""
+    listed = select(LISTS.c.user).where(LISTS.c.list_id == list_id)
+    key = connection.execute(listed).scalar() if user is None else key_of_id(user)
+    row = {
+        "list_id": list_id, "item": key_of_id(item), "kind": kind, "user": key,
+        "time": time.time(),
+    }  # fmt: skip
+    connection.execute(insert(connection, FEEDBACK).values(row).on_conflict_do_nothing())
+
+
+def dismissed_by(connection: Connection, user: Hashable) -> set[Hashable]:
+    """The items that somebody does not want to see again."""
+    statement = select(FEEDBACK.c.item).where(
+        FEEDBACK.c.user == key_of_id(user), FEEDBACK.c.kind == "dismissed"
+    )
+    return {id_of_key(key) for key in connection.execute(statement).scalars()}
+
+
+def feedback_of(connection: Connection, user: Hashable) -> list[dict[str, Any]]:
+    """All feedback by somebody."""
+    statement = select(FEEDBACK).where(FEEDBACK.c.user == key_of_id(user)).order_by(FEEDBACK.c.time)
+    return [
+        {
+            "list_id": row.list_id,
+            "item": plain_id(id_of_key(row.item)),
+            "kind": row.kind,
+            "time": row.time,
+        }
+        for row in connection.execute(statement)
+    ]

@@ -1,0 +1,71 @@
+"""HTTP as uvicorn speaks it, with a limit of connections and of the time that headers may take."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from ordbm.serve.problems import MEDIA_TYPE, document
+
+HEADER_SECONDS = 10.0
+MOST_CONNECTIONS = 1000
+_STATUS = {400: "Bad Request", 408: "Request Timeout", 503: "Service Unavailable"}
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """Ends connections that do not come to the point."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Expect the headers of a request from here on."""
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            self._refuse(503, "too many connections")
+            return
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect no more."""
+        self._stop_expecting()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request: its headers are to follow."""
+        super().on_message_begin()
+        self._expect()
+
+    def on_headers_complete(self) -> None:
+        """They are there."""
+        self._stop_expecting()
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """A request that is no HTTP."""
+        self._refuse(400, msg)
+
+    def _expect(self) -> None:
+        self._stop_expecting()
+        self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
+
+    def _stop_expecting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        self._refuse(408, "the headers did not arrive in time")
+
+    def _refuse(self, status: int, detail: str) -> None:
+        if self.transport.is_closing():
+            return
+        body = json.dumps(document(status, detail, None)).encode()
+        head = (
+            f"HTTP/1.1 {status} {_STATUS[status]}\r\ncontent-type: {MEDIA_TYPE}\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()

@@ -1,0 +1,122 @@
+"""Somebody as a model is asked about them: whom it learnt, overlaid with what was said since."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ordbm.data.scale import ContinuousScale, Scale
+from ordbm.errors import RatingsError
+from ordbm.estimator import OrdinalBM
+from ordbm.inference.known import Known
+from ordbm.serve.rating_rows import Said
+
+NOTHING_SAID = Said({}, is_erased=False, number=0)
+
+
+class Person(NamedTuple):
+    """How the library's verbs are asked: `model.recommend(**person.asked)`.
+
+    All their ratings are in `whole`; `is_known` says whether the model can use any of them.
+    """
+
+    id: Hashable | None
+    user: Any
+    ratings: dict[Any, Any] | None
+    whole: dict[Any, Any]
+    is_known: bool
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The arguments that say who it is, of verbs about one person."""
+        return {"user": self.user, "ratings": self.ratings}
+
+    @property
+    def asked_pairs(self) -> dict[str, Any]:
+        """The same of verbs about pairs."""
+        return {"users": self.user, "ratings": self.ratings}
+
+
+def known_of(model: OrdinalBM) -> Known:
+    """The ids and the scale of a model."""
+    return model._state
+
+
+def person_of(
+    model: OrdinalBM,
+    user: Hashable | None,
+    said: Said = NOTHING_SAID,
+    more: Mapping[Hashable, Any] | None = None,
+) -> Person:
+    """Somebody by id, by the ratings in a request (`more`), or by both.
+
+    A model conditions on ratings added or changed. Where some that it learnt were withdrawn, or
+    somebody was erased, they are asked about as somebody new who gave all that is left.
+    """
+    known = known_of(model)
+    learnt = {} if user is None or said.is_erased else learnt_ratings_of(model, user)
+    added = {item: rating for item, rating in said.ratings.items() if rating is not None}
+    added.update(more or {})
+    withdrawn = {
+        item
+        for item, rating in said.ratings.items()
+        if rating is None and item in learnt and item not in added
+    }
+    whole = {item: rating for item, rating in learnt.items() if item not in withdrawn} | added
+    if not learnt or withdrawn:
+        usable = _usable(known, whole)
+        return Person(user, None, usable, whole, bool(usable))
+    news = {item: rating for item, rating in added.items() if learnt.get(item) != rating}
+    usable = _usable(known, news)
+    return Person(user, user, usable or None, whole, is_known=True)
+
+
+def _usable(known: Known, ratings: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Those of items that the model has learnt."""
+    if not ratings:
+        return {}
+    items = list(ratings)
+    return {
+        item: ratings[item]
+        for item, has in zip(items, known.known_items(items), strict=True)
+        if has
+    }
+
+
+def learnt_ratings_of(model: OrdinalBM, user: Hashable) -> dict[Any, Any]:
+    """The ratings that the model learnt of a user, {item: rating}; none of a stranger's."""
+    state = model._state
+    code = state.users._table.get(user, -1)
+    if code < 0:
+        return {}
+    row = state.given.by_user.rows_of(np.array([code]))
+    names = rating_names(state.scale)
+    told = row.value.tolist() if names is None else [names[level] for level in row.level.tolist()]
+    items = state.items.ids
+    return {items[item]: rating for item, rating in zip(row.column.tolist(), told, strict=True)}
+
+
+def rating_names(scale: Scale) -> list[Any] | None:
+    """What the levels are called where ratings come in and go out; None on a continuous scale."""
+    if isinstance(scale, ContinuousScale):
+        return None
+    return list(scale.labels) if scale.labels is not None else scale.values.tolist()
+
+
+def rating_on(scale: Scale, rating: Any, item: Hashable) -> Any:
+    """The rating as its level is called; an error if it is off the scale."""
+    if isinstance(rating, bool) or not isinstance(rating, int | float | str):
+        raise RatingsError(f"a rating is a number or a label, not {rating!r}")
+    names = rating_names(scale)
+    if names is not None:
+        return names[int(scale.codes([rating], item=[item])[0])]  # type: ignore[union-attr]
+    if isinstance(rating, str) or not abs(rating) < 1e30:
+        raise RatingsError(f"{rating!r} is no rating: the scale is {scale}")
+    return float(rating)
+
+
+def ratings_on(scale: Scale, ratings: Mapping[Hashable, Any]) -> dict[Any, Any]:
+    """The ratings of a request as levels are called."""
+    return {item: rating_on(scale, rating, item) for item, rating in ratings.items()}

@@ -1,0 +1,93 @@
+"""Serve: bring the database up to date, bind the port, keep worker processes running."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+import ordbm
+from ordbm.persistence.container import is_container
+from ordbm.runtime.cpus import usable_cpus
+from ordbm.serve.application import WorkerApplication
+from ordbm.serve.key_ring import read_keys
+from ordbm.serve.model_versions import checksum_of, register_first
+from ordbm.serve.patient_protocol import PatientProtocol
+from ordbm.serve.service_log import log_settings
+from ordbm.serve.service_settings import ServiceSettings
+from ordbm.serve.store import Store
+from ordbm.serve.upgrade import bring_up_to_date
+
+_STOP_SECONDS = 30
+
+
+def prepare(settings: ServiceSettings) -> None:
+    """Bring the database up to date, and let it know the model file."""
+    with settings.model.open("rb") as file:
+        if not is_container(file):
+            raise ordbm.errors.ModelFileError(f"{settings.model} is not a model file of ordbm")
+    if settings.key_file is not None:
+        read_keys(settings.key_file)
+    store = Store(settings.database, 1)
+    try:
+        bring_up_to_date(store)
+        checksum = checksum_of(settings.model)
+        path = settings.model.absolute()
+        store.write(lambda connection: register_first(connection, path, checksum))
+    finally:
+        store.close()
+
+
+def serve_until_told(settings: ServiceSettings) -> int:
+    """Answer until told to stop; the exit status."""
+    prepare(settings)
+    listening = bound_socket(settings.host, settings.port)
+    share = max(1, usable_cpus() // settings.workers)
+    os.environ.setdefault("OMP_NUM_THREADS", str(share))  # of each worker
+    with tempfile.TemporaryDirectory(prefix="ordbm-serve-") as folder:
+        config = uvicorn.Config(
+            WorkerApplication(settings, Path(folder)),
+            factory=True,
+            http=PatientProtocol,
+            workers=settings.workers,
+            log_config=log_settings(settings.log_level),
+            access_log=False,  # the guard writes one
+            server_header=False,
+            proxy_headers=False,
+            lifespan="on",
+            ws="none",
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=_STOP_SECONDS,
+            timeout_worker_healthcheck=60,
+        )
+        host, port = listening.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        print(f"ordbm: http://{shown}:{port}", file=sys.stderr, flush=True)
+        Multiprocess(config, sockets=[listening]).run()
+    return 0
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens there, or an error that says why not."""
+    made: socket.socket | None = None
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        made = socket.socket(family, socket.SOCK_STREAM)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+    except OSError as error:
+        if made is not None:
+            made.close()
+        raise ordbm.errors.SettingsError(
+            f"{host}:{port} cannot be listened to ({(error.strerror or str(error)).lower()}): "
+            "choose another --port or --host"
+        ) from None
+    made.set_inheritable(True)
+    return made

@@ -1,0 +1,36 @@
+"""Bring a database to the tables of this version, and say whether it has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from ordbm.errors import SettingsError
+from ordbm.serve.store import Store
+
+_LOCK = 0x6F7264626D  # of PostgreSQL, for migrations of this package
+
+
+def bring_up_to_date(store: Store) -> None:
+    """Make or alter tables, one process at a time; a database of a later version is an error."""
+
+    def upgrade(connection: object) -> None:
+        config = Config()
+        config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+        config.attributes["connection"] = connection
+        if not store.is_sqlite:
+            store_connection = config.attributes["connection"]
+            store_connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+        known = {one.revision for one in ScriptDirectory.from_config(config).walk_revisions()}
+        current = MigrationContext.configure(config.attributes["connection"]).get_current_revision()
+        if current is not None and current not in known:
+            raise SettingsError(
+                f"the database is of a later version of ordbm ({current}): use that one"
+            )
+        command.upgrade(config, "head")
+
+    store.write(upgrade)
