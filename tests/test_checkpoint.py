@@ -348,7 +348,7 @@ def test_what_was_prepared_is_not_prepared_again(tmp_path, parts, monkeypatch):
     """Links, presence and priors are as old as the first epoch: they go on with the training."""
     told = {**TINY, "learner": PseudoLikelihood(embedding=EmbeddingRules(**FEW))}
     whole = OrdinalBM(**told).fit(*parts)
-    assert whole._fitted.fold_in_priors.read_by_item.shape[1] > 0
+    assert whole._fitted.fold_in_priors.read_by_row.shape[1] > 0
     broken_off(tmp_path, 3, told, *parts)
     another = OrdinalBM(**told, seed=1)
 

@@ -265,7 +265,7 @@ def test_priors_of_a_fold_in_user_are_those_of_learning(model):
     assert kept.unit == found.unit
     assert kept.bias.precision == found.bias.precision
     assert kept.bias.smoothing.tobytes() == found.bias.smoothing.tobytes()
-    assert kept.read_by_item.tobytes() == found.read_by_item.tobytes()
+    assert kept.read_by_row.tobytes() == found.read_by_row.tobytes()
     for mine, other in zip(kept.by_direction, found.by_direction, strict=True):
         assert mine.tobytes() == other.tobytes()
 

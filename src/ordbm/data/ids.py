@@ -62,6 +62,18 @@ class IdMap:
         except TypeError:
             raise _unhashable(values, name) from None
 
+    def with_more(self, others: IdMap) -> tuple[IdMap, Codes]:
+        """The map with what `others` has beside, and the code in it of each of theirs."""
+        codes = self.codes(others.given)
+        new = np.flatnonzero(codes < 0)
+        if not len(new):
+            return self, codes
+        codes[new] = len(self) + np.arange(len(new), dtype=np.int32)
+        arrays = [ids for ids in (self.given, others.given) if isinstance(ids, np.ndarray)]
+        if len(arrays) == 2:
+            return IdMap(np.concatenate([arrays[0], arrays[1][new]])), codes
+        return IdMap((*self.ids, *(others.ids[place] for place in new))), codes
+
     def __len__(self) -> int:
         return len(self.given)
 

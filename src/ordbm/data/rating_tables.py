@@ -66,6 +66,21 @@ def rating_columns(
     return RatingColumns(users, items, values, scale, times[0] if times else None)
 
 
+def pair_columns(table: Any) -> tuple[Any, Any]:
+    """Users and items of a table that may have more columns, or of a list of (user, item)."""
+    if isinstance(table, list | tuple) and table and isinstance(table[0], tuple | list):
+        _check_rows(
+            table, [isinstance(row, tuple | list) and len(row) > 1 for row in table], "pair"
+        )
+        return [row[0] for row in table], [row[1] for row in table]
+    columns = _named_columns(table)
+    names = list(columns)
+    user, item = (
+        columns[names[place]] for place in column_places(names, {"user": None, "item": None})
+    )
+    return user, item
+
+
 def _named_columns(table: Any) -> Mapping[Any, Any]:
     """The columns of a table by name; without names, by number."""
     if isinstance(table, Mapping):

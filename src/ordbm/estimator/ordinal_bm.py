@@ -13,7 +13,7 @@ from ordbm.data.csr import CSRPair
 from ordbm.data.ratings import Ratings, as_ratings
 from ordbm.data.scale import RatingScale
 from ordbm.data.standardiser import machine_ratings, standardiser_of
-from ordbm.errors import InterruptedWarning, SettingsError
+from ordbm.errors import InterruptedWarning, NotFittedError, SettingsError
 from ordbm.estimator.answers import Answers
 from ordbm.inference.conditioned import Method
 from ordbm.inference.fitted import FittedModel
@@ -23,7 +23,7 @@ from ordbm.model.configurable import Configured
 from ordbm.model.declaration import arguments_of, documented_by
 from ordbm.model.features import Features, features
 from ordbm.model.initialisation import check_size, links_of, new_machines
-from ordbm.model.learners import Priors, PseudoLikelihood, learner_of
+from ordbm.model.learners import Learner, Priors, PseudoLikelihood, learner_of
 from ordbm.model.neighbours import Links
 from ordbm.model.presence import Presence
 from ordbm.model.rounding import round_machine, rounded_presence
@@ -40,6 +40,8 @@ from ordbm.training.estimate import FitEstimate, fit_estimate
 from ordbm.training.loop import LOG, Callback, EpochRecord, train
 from ordbm.training.presence_learning import learn_presence
 from ordbm.training.state import Preparation, Saved
+from ordbm.updates.growing import Update, grown
+from ordbm.updates.merging import batch_for
 
 
 @documented_by(Settings)
@@ -58,6 +60,7 @@ class OrdinalBM(Configured, Answers):
         self.learner = learner_of(self.settings.learner)
         self.history: list[EpochRecord] = []
         self.interrupted = False
+        self.last_update: Update | None = None
         self._fitted: FittedModel | None = None
         self._file_bytes: int | None = None  # of the file that it was loaded from
 
@@ -118,6 +121,32 @@ class OrdinalBM(Configured, Answers):
                 )
                 saved = keeper.read() if resume else None
             return self._fit(ratings, validation, callbacks, settings, table, keeper, saved)
+
+    @listening()
+    def partial_fit(self, new_ratings: Any = None, withdrawn: Any = None) -> Self:
+        """Take in ratings that are new, changed or withdrawn, without learning anew.
+
+        `new_ratings` are as those of `fit`, on the scale of the model; users and items may be new.
+        A pair that has a rating is given the new one. `withdrawn` are pairs whose rating is no
+        more: a list of (user, item), or a table with both columns.
+
+        All that is said afterwards is conditioned on every rating. What somebody new owns, or a new
+        item, is fitted to their ratings, all else fixed; biases of others take a step. Their
+        couplings, and links, stay until `fit` learns anew. What changed is in `last_update`. A
+        batch that cannot be used is an error that leaves the model as it was. A model that is not
+        fitted is fitted.
+        """
+        if new_ratings is None and withdrawn is None:
+            raise SettingsError("nothing to learn: give new_ratings, or pairs that are withdrawn")
+        if self._fitted is None:
+            if withdrawn is not None:
+                raise NotFittedError("there is nothing to withdraw from: fit the model first")
+            return self.fit(new_ratings)
+        fitted = self._fitted
+        batch = batch_for(fitted, new_ratings, withdrawn)
+        self._fitted, self.last_update = grown(fitted, batch, _own_learner(self.learner, fitted))
+        LOG.info("%s", self.last_update)
+        return self
 
     def estimate(self, ratings: Any) -> FitEstimate:
         """What `fit` of these ratings is expected to take: bytes at the peak, and seconds.
@@ -290,6 +319,14 @@ def _fold_in_priors(fitted: FittedModel, priors: Priors, resolved: ResolvedPrior
         n_levels = fitted.machines[0].features.n_levels
         priors, known = PseudoLikelihood().priors.for_scale(n_levels), None
     return FoldInPriors.of(fitted.machines, fitted.ratings, priors, fitted.threads, known)
+
+
+def _own_learner(learner: Learner, fitted: FittedModel) -> Learner:
+    """Of what one user or item owns: that of learning; pseudo-likelihood if it had no priors."""
+    table = fitted.machines[0].features
+    if not learner.priors.coupling_precision:
+        learner = PseudoLikelihood()
+    return learner.for_scale(table.n_levels, table.n_groups, ordinal=table.kind == "ordinal")
 
 
 def _log_cost(model: OrdinalBM, ratings: Ratings) -> None:

@@ -51,6 +51,22 @@ class Origin(NamedTuple):
         return cls(version, datetime.now(UTC).isoformat(timespec="seconds"))
 
 
+class Growth(NamedTuple):
+    """How much was learnt from, and how many ratings came, changed and went since."""
+
+    ratings: int
+    users: int  # their codes are those below
+    items: int
+    new: int = 0
+    changed: int = 0
+    withdrawn: int = 0
+
+    @property
+    def drift(self) -> float:
+        """(new + changed + withdrawn) / ratings learnt from."""
+        return (self.new + self.changed + self.withdrawn) / self.ratings
+
+
 class FittedModel(Known):
     """Learnt machines, averaged in all they say, with the ids, scale and ratings behind them."""
 
@@ -67,6 +83,7 @@ class FittedModel(Known):
         presence: Presence | None = None,
         fold_in_priors: FoldInPriors | None = None,
         times: Numbers = NO_TIMES,
+        growth: Growth | None = None,
     ) -> None:
         rated_users, rated_items = (np.diff(rows.start) > 0 for rows in given)
         super().__init__(users, items, scale, rated_users, rated_items)
@@ -77,6 +94,7 @@ class FittedModel(Known):
             self.ratings = standardised_pair(given, scale, standardiser)
         self.threads, self.presence = threads, presence
         self.fold_in_priors = fold_in_priors  # None until the machines are learnt
+        self.growth = growth or Growth(len(given.by_user.column), len(users), len(items))
         self.origin = origin or Origin.now()
         self._kept: dict[str, Any] = {}
 

@@ -53,9 +53,11 @@ class OwnPrior(NamedTuple):
     bias_precision: float
 
     @classmethod
-    def of(cls, machine: Machine, precision: float, unit: float, bias: BiasPrior) -> OwnPrior:
-        """That of training, for the item side of a machine."""
-        side = machine.item_side
+    def of(
+        cls, machine: Machine, precision: float, unit: float, bias: BiasPrior, number: int = 1
+    ) -> OwnPrior:
+        """That of training, for a side of a machine: 0 is the user side, 1 the item side."""
+        side = machine.sides[number]
         assert side is not None
         table = machine.features.coupling * unit
         has_bias = bool(side.parameters.rating_bias.size)

@@ -79,6 +79,17 @@ def round_machine(machine: Machine, threads: int) -> None:
         links[:] = whole_numbers(links) * np.float32(QUANTUM)
 
 
+def round_columns_of(machine: Machine, number: int, columns: Array) -> None:
+    """The couplings of some columns of a side become what is left of them, in their place."""
+    side = machine.sides[number]
+    if side is None or not is_rounded(machine):
+        return
+    axes = level_axes(machine.features)
+    coupling = side.parameters.coupling[columns]
+    restore_table(rounded_table(coupling, axes, side.n_hidden, 1), axes, 1, coupling)
+    side.parameters.coupling[columns] = coupling
+
+
 def whole_numbers(table: Array, quantum: float = QUANTUM) -> NDArray[np.int32]:
     """Numbers in quanta."""
     return np.rint(table.astype(np.float64) / quantum).astype(np.int32)

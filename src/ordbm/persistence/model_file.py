@@ -23,7 +23,7 @@ from ordbm.data.standardiser import LARGEST_RATING, Standardiser
 from ordbm.data.times import NO_TIMES, plain_times
 from ordbm.errors import ModelFileError
 from ordbm.inference.distributions import cell_points, level_cells
-from ordbm.inference.fitted import FittedModel, Origin
+from ordbm.inference.fitted import FittedModel, Growth, Origin
 from ordbm.kernels.structures import padded
 from ordbm.model.features import Features, features
 from ordbm.model.learners import learner_of
@@ -64,6 +64,7 @@ from ordbm.runtime.threads import thread_count
 from ordbm.training.loop import EpochRecord
 
 MOST_POINTS = 2_000  # at which a continuous rating is looked at, or draws side by side
+MOST_COUNTED = 2**53  # ratings
 ANSWER_MEMORY = 5e8  # bytes that answers may need, whatever the size of the file, and
 TIMES_THE_FILE = 20  # so many times its size
 
@@ -111,6 +112,7 @@ def write_model(path: str | os.PathLike[str], model: Stored, *, overwrite: bool 
         "standardiser": fitted.standardiser,
         "presence": packed_presence(fitted.presence),
         "fold_in": packed_fold_in(fitted.fold_in_priors),
+        "growth": fitted.growth,
         "packed": lengths,
     }
     try:
@@ -215,6 +217,7 @@ def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
             presence,
             fold_in_priors,
             times,
+            _growth(header.get("growth"), len(rows.column), len(users), len(items)),
         ),
     )
 
@@ -247,6 +250,22 @@ def _level_groups(header: Header, n_levels: int) -> int:
     if type(groups) is not int or not 1 <= groups <= n_levels:
         raise ValueError("the groups of levels are not as many as levels, or fewer")
     return groups
+
+
+def _growth(counts: Any, n_ratings: int, n_users: int, n_items: int) -> Growth:
+    """How the model has grown; an older file's has not."""
+    if counts is None:
+        return Growth(n_ratings, n_users, n_items)
+    if not isinstance(counts, list) or not all(
+        type(count) is int and 0 <= count <= MOST_COUNTED for count in counts
+    ):
+        raise ValueError("what came since learning is not counted")
+    growth = Growth(*counts)
+    if not growth.ratings or growth.users > n_users or growth.items > n_items:
+        raise ValueError("it was learnt from more users or items than there are")
+    if growth.ratings + growth.new - growth.withdrawn != n_ratings:
+        raise ValueError("the ratings since learning do not add up")
+    return growth
 
 
 def _origin(version: Any, time: Any) -> Origin:

@@ -35,7 +35,7 @@ def fold_in_arrays(priors: FoldInPriors) -> Arrays:
     """Their tables by name."""
     return {
         "fold_in.bias_smoothing": priors.bias.smoothing,
-        "fold_in.read_by_item": priors.read_by_item,
+        "fold_in.read_by_item": priors.read_by_row,
         **{
             f"fold_in.by_direction{member}": table
             for member, table in enumerate(priors.by_direction)

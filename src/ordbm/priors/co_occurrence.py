@@ -92,10 +92,10 @@ def co_occurrence_embedding(
     )
 
 
-def fold_in_embedding(read_by_item: Array, items: Array) -> Array:
-    """The traits (r,) of a user who rated these items."""
-    total: Array = read_by_item[items].sum(axis=0, dtype=np.float64)
-    return total / np.sqrt(max(len(items), 1))
+def fold_in_embedding(read_by_row: Array, rows: Array) -> Array:
+    """The traits (r,) of a user who rated these items, or of an item that these users rated."""
+    total: Array = read_by_row[rows].sum(axis=0, dtype=np.float64)
+    return total / np.sqrt(max(len(rows), 1))
 
 
 def _prior_weight(rows: CSR, rules: EmbeddingRules) -> float:

@@ -23,13 +23,13 @@ from ordbm.runtime.arrays import Array
 
 
 class FoldInPriors(NamedTuple):
-    """Priors of the parameters that a user owns, which are those of the item side."""
+    """Priors of what a column of a side owns: users own those of the item side."""
 
     bias: BiasPrior
     precision: float  # of couplings
     unit: float  # of couplings' features: their table is multiplied by it
-    read_by_item: Array  # (items, r), see `CoOccurrence`
-    by_direction: Sequence[Array]  # of each machine's users' couplings, (r, n, hidden units)
+    read_by_row: Array  # (rows, r), see `CoOccurrence.read_by_item`
+    by_direction: Sequence[Array]  # of each machine's couplings, (r, n, hidden units)
 
     @classmethod
     def of(
@@ -65,7 +65,7 @@ class FoldInPriors(NamedTuple):
             [np.ascontiguousarray(table[..., :n_hidden]) for table in by_direction],
         )
 
-    def coupling_means(self, items: Array) -> list[Array]:
+    def coupling_means(self, rows: Array) -> list[Array]:
         """Where each machine expects couplings, (n, hidden units), of who rated these items."""
-        own = fold_in_embedding(self.read_by_item, items)
+        own = fold_in_embedding(self.read_by_row, rows)
         return [np.tensordot(own, table, 1) for table in self.by_direction]

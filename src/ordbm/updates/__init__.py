@@ -1,0 +1,1 @@
+"""Fitted models that take in new ratings without learning anew."""

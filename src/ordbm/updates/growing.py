@@ -1,0 +1,296 @@
+"""A fitted model that takes in a batch of ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ordbm.data.csr import CSRPair, with_transpose
+from ordbm.data.ids import IdMap
+from ordbm.errors import DivergedError
+from ordbm.inference.fitted import FittedModel
+from ordbm.inference.fold_in import OwnPrior
+from ordbm.model.learners import Learner, Priors
+from ordbm.model.machine import Machine, Side
+from ordbm.model.rounding import round_columns_of
+from ordbm.priors.co_occurrence import CoOccurrence, co_occurrence_embedding
+from ordbm.priors.counts import count_adaptive_precision, count_potentials
+from ordbm.priors.fold_in_priors import FoldInPriors
+from ordbm.priors.resolved import ResolvedPriors, smoothing_of
+from ordbm.priors.response_styles import BiasPrior
+from ordbm.runtime.arrays import Array, Codes, Mask
+from ordbm.runtime.threads import run_on_threads, share
+from ordbm.updates.column_steps import ColumnRules, fit_columns, step_biases
+from ordbm.updates.merging import Places, RatedPairs, RatingBatch, joined_by, without
+from ordbm.updates.presence_growth import grown_presence
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a batch changed."""
+
+    new: int  # ratings
+    changed: int
+    withdrawn: int
+    same: int  # given again as they were, or older than what is there
+    new_users: int
+    new_items: int
+
+    def __str__(self) -> str:
+        counts = {"new": self.new, "changed": self.changed, "withdrawn": self.withdrawn}
+        counts["as they were"] = self.same
+        said = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+        return (
+            f"ratings: {said or 'none'}; new users: {self.new_users:,}, items: {self.new_items:,}"
+        )
+
+
+def grown(fitted: FittedModel, batch: RatingBatch, learner: Learner) -> tuple[FittedModel, Update]:
+    """The model with these ratings; `fitted` is left as it was. `learner` is that of its scale.
+
+    What leaves goes before anything comes, in the opposite order, so that what came and leaves
+    again takes back what it did.
+    """
+    found = fitted
+    if len(batch.leaving):
+        found = _after_leaving(found, batch.leaving, learner)
+    if len(batch.coming.user):
+        found = _after_coming(found, batch, learner)
+    if any(machine.has_diverged for machine in found.machines):
+        raise DivergedError(
+            "with these ratings parameters would be no numbers any more: the model is as it was; "
+            "learn it anew with all ratings"
+        )
+    if fitted.presence is not None and found is not fitted:
+        leaving = fitted.given.by_user.row[batch.leaving]
+        people = np.unique(np.concatenate([leaving, batch.coming.user]))
+        found.presence = grown_presence(
+            fitted.presence, fitted.given, found.given, people, fitted.threads
+        )
+    update = Update(
+        len(batch.coming.user) - batch.n_changed,
+        batch.n_changed,
+        len(batch.leaving) - batch.n_changed,
+        batch.n_same,
+        len(found.users) - len(fitted.users),
+        len(found.items) - len(fitted.items),
+    )
+    if found is not fitted:
+        was = fitted.growth
+        found.growth = was._replace(
+            new=was.new + update.new,
+            changed=was.changed + update.changed,
+            withdrawn=was.withdrawn + update.withdrawn,
+        )
+    return found, update
+
+
+def _after_leaving(fitted: FittedModel, leaving: Places, learner: Learner) -> FittedModel:
+    """Items first: they came last."""
+    there = RatedPairs.of(fitted.given.by_user, fitted.times)
+    found = _with_ratings(fitted, fitted.users, fitted.items, without(there, leaving))
+    found.fold_in_priors = _grown_priors(fitted, found, learner)
+    plans = [_Plan(fitted, found, leaving, number, learner) for number in (0, 1)]
+
+    def change(member: int) -> None:
+        machine = found.machines[member]
+        for plan in plans:
+            plan.step(machine, member, fitted, back=True)
+        for plan in plans:
+            plan.fit(machine, member, found)
+
+    _each_member(found, change)
+    return found
+
+
+def _after_coming(fitted: FittedModel, batch: RatingBatch, learner: Learner) -> FittedModel:
+    """People first: they change most."""
+    there = RatedPairs.of(fitted.given.by_user, fitted.times)
+    together, places = joined_by(there, batch.coming, len(batch.items))
+    found = _with_ratings(fitted, batch.users, batch.items, together)
+    found.fold_in_priors = _grown_priors(fitted, found, learner)
+    plans = [_Plan(found, fitted, places, number, learner, after=found) for number in (1, 0)]
+
+    def change(member: int) -> None:
+        machine = found.machines[member]
+        for plan in plans:
+            plan.fit(machine, member, found)
+            plan.step(machine, member, found, back=False)
+
+    _each_member(found, change)
+    return found
+
+
+def _each_member(found: FittedModel, change: Callable[[int], None]) -> None:
+    threads = min(found.threads, len(found.machines))
+
+    def work(thread: int) -> None:
+        for member in range(*share(len(found.machines), thread, threads)):
+            change(member)
+
+    run_on_threads(threads, work)
+
+
+class _Plan:
+    """What the columns of one side do when ratings come or leave: some step, some are fitted.
+
+    `larger` has the ratings at `places`, `smaller` has not; one of both is the model after.
+    """
+
+    def __init__(
+        self,
+        larger: FittedModel,
+        smaller: FittedModel,
+        places: Places,
+        number: int,
+        learner: Learner,
+        after: FittedModel | None = None,
+    ) -> None:
+        after = after or smaller
+        self.number = number
+        rows = larger.given.by_user
+        column = (rows.row if number else rows.column)[places]
+        n_columns = larger.given[1 - number].n_rows
+        learnt = np.arange(n_columns) < (larger.growth.users if number else larger.growth.items)
+        had, has = (_rated(model, number, n_columns) for model in (smaller, after))
+        fitted = ~learnt | (has & ~had)
+        self.steps = places[~fitted[column]]
+        self.fits = np.unique(column[fitted[column] & has[column]])
+        self.rules = _rules(larger, smaller, after, self.fits, number, learner)
+
+    def step(self, machine: Machine, member: int, larger: FittedModel, *, back: bool) -> None:
+        if self.rules:
+            rules = self.rules[member]
+            step_biases(machine, larger.ratings, self.number, self.steps, rules, back=back)
+
+    def fit(self, machine: Machine, member: int, after: FittedModel) -> None:
+        if self.rules:
+            fit_columns(machine, after.ratings, self.number, self.fits, self.rules[member])
+            round_columns_of(machine, self.number, self.fits)
+
+
+def _rated(model: FittedModel, number: int, n_columns: int) -> Mask:
+    """Whether a side's columns have ratings; those that are not there have none."""
+    has: Mask = np.diff(model.given[1 - number].start) > 0
+    return np.append(has, np.zeros(n_columns - len(has), bool))
+
+
+# -- tables that grow -----------------------------------------------------------------------------
+
+
+def _with_ratings(
+    fitted: FittedModel, users: IdMap, items: IdMap, rated: RatedPairs
+) -> FittedModel:
+    """A copy of the model with these ratings instead."""
+    return FittedModel(
+        users,
+        items,
+        fitted.scale,
+        fitted.standardiser,
+        [_grown_machine(machine, len(users), len(items)) for machine in fitted.machines],
+        CSRPair(*with_transpose(rated.rows(len(users)), len(items))),
+        fitted.threads,
+        fitted.origin,
+        times=rated.time,
+        growth=fitted.growth,
+    )
+
+
+def _grown_machine(machine: Machine, n_users: int, n_items: int) -> Machine:
+    """A copy with columns for so many; new ones own nothing yet."""
+    user_side, item_side = (
+        None if side is None else _grown_side(side, n_columns)
+        for side, n_columns in zip(machine.sides, (n_items, n_users), strict=True)
+    )
+    return Machine(machine.features, machine.level_bias, user_side, item_side)
+
+
+def _grown_side(side: Side, n_columns: int) -> Side:
+    own, links = side.parameters, side.links
+    more = n_columns - side.n_columns
+    bias = own.rating_bias.copy()
+    if bias.size:
+        bias = np.concatenate([bias, np.tile(side.unknown_bias, (more, 1))])
+    nothing = np.zeros((more, *own.coupling.shape[1:]), own.coupling.dtype)
+    return replace(
+        side,
+        parameters=own._replace(rating_bias=bias, coupling=np.concatenate([own.coupling, nothing])),
+        links=links._replace(start=np.append(links.start, np.full(more, links.start[-1]))),
+    )
+
+
+# -- where their parameters are expected ----------------------------------------------------------
+
+
+def _rules(
+    larger: FittedModel,
+    smaller: FittedModel,
+    after: FittedModel,
+    fits: Codes,
+    number: int,
+    learner: Learner,
+) -> list[ColumnRules]:
+    """For each machine; empty if there is no such side."""
+    one, priors = after.machines[0], learner.priors
+    side = one.sides[number]
+    if side is None:
+        return []
+    own = after.fold_in_priors if number else _item_priors(after, priors, traits=len(fits) > 0)
+    assert own is not None
+    columns = after.ratings[1 - number]
+    means = {int(column): own.coupling_means(columns.columns_of(column)) for column in fits}
+    n_columns = larger.ratings[1 - number].n_rows
+    typical, fewer, now = (
+        _typical(model, number, n_columns, priors) for model in (larger, smaller, after)
+    )
+    curvature = learner.optimiser.bias_curvature * one.features.curvature(side.n_hidden)
+    return [
+        ColumnRules(
+            OwnPrior.of(machine, own.precision, own.unit, own.bias, number),
+            curvature,
+            now,
+            typical - fewer,
+            {column: tables[member] for column, tables in means.items()},
+        )
+        for member, machine in enumerate(after.machines)
+    ]
+
+
+def _typical(model: FittedModel, number: int, n_columns: int, priors: Priors) -> Array:
+    """Where numbers of ratings expect the biases of so many columns, (C, n)."""
+    n_levels = model.machines[0].features.n_levels
+    known, unknown = count_potentials(model.ratings[1 - number], n_levels, priors.count_weight)
+    return np.concatenate([known, np.tile(unknown, (n_columns - len(known), 1))])
+
+
+def _item_priors(found: FittedModel, priors: Priors, *, traits: bool) -> FoldInPriors:
+    """Those of what items own: as those of users, with the roles swapped."""
+    one, swapped = found.machines[0], CSRPair(found.ratings.by_item, found.ratings.by_user)
+    by_who = co_occurrence_embedding(
+        swapped, priors.co_occurrence, priors.embedding, found.threads, sides=(False, traits)
+    )
+    resolved = ResolvedPriors(
+        BiasPrior(smoothing_of(one.features.single, priors), priors.bias_precision),
+        CoOccurrence(*(table.astype(one.dtype) for table in by_who)),
+    )
+    machines = [
+        Machine(machine.features, machine.level_bias, machine.item_side, machine.user_side)
+        for machine in found.machines
+    ]
+    return FoldInPriors.of(machines, swapped, priors, found.threads, resolved)
+
+
+def _grown_priors(before: FittedModel, found: FittedModel, learner: Learner) -> FoldInPriors:
+    """Those of what users own: new items tell nothing of traits yet."""
+    known, side = before.fold_in_priors, found.machines[0].item_side
+    assert known is not None
+    rows = known.read_by_row
+    more = np.zeros((len(found.items) - len(rows), rows.shape[1]), rows.dtype)
+    counts = np.diff(found.ratings.by_user.start)
+    n_hidden = 0 if side is None else side.n_hidden
+    return known._replace(
+        read_by_row=np.concatenate([rows, more]),
+        precision=count_adaptive_precision(learner.priors, counts, n_hidden),
+    )
