@@ -9,7 +9,7 @@ from numba import njit
 
 from ordbm.kernels.options import KERNEL
 
-TILE = 16  # numbers of a line of the cache
+LINE = 16  # numbers of a line of the cache
 
 
 @njit(**KERNEL)
@@ -68,8 +68,8 @@ def join_plane(begin, end, plane, p, n_planes, out):
 def fill_symmetric(upper, out):
     """out[i, j] = out[j, i] = the entries above the diagonal, row after row."""
     size = out.shape[0]
-    for first in range(0, size, TILE):
-        last = min(first + TILE, size)
+    for first in range(0, size, LINE):
+        last = min(first + LINE, size)
         for j in range(last):  # below the diagonal, column by column, where they are side by side
             place = j * size - j * (j + 1) // 2 - j - 1
             for i in range(max(first, j + 1), last):
