@@ -1,6 +1,6 @@
 # Every target sets up what it needs; all it takes is a Python >= 3.11 with venv.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-avx2 test-all lint format docs fuzz release bench peers ranking scaling trials presence interruptions mutants constraints clean
+.PHONY: help demo serve-demo test test-avx2 test-all lint format docs fuzz release bench peers ranking scaling trials presence interruptions mutants constraints clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -18,6 +18,9 @@ help:  ## Show the targets
 
 demo: $(VENV)/.base  ## Fit and try a machine on the embedded ratings
 	$(BIN)/ordbm demo $(ARGS)
+
+serve-demo: build/demo.ordbm  ## Serve a model of the embedded ratings, and open it in a browser
+	$(BIN)/ordbm serve build/demo.ordbm --titles movielens-small --open $(ARGS)
 
 test: $(VENV)/.dev  ## Run the tests, some at once (ARGS="-k scale" for a few of them)
 	$(PYTEST) $(ARGS)
@@ -96,6 +99,14 @@ $(VENV)/pyvenv.cfg:
 $(VENV)/.base: $(VENV)/pyvenv.cfg pyproject.toml $(DATA)/pyproject.toml constraints.txt
 	$(INSTALL) -e . -e $(DATA)
 	@touch $@
+
+$(VENV)/.served: $(VENV)/pyvenv.cfg pyproject.toml $(DATA)/pyproject.toml constraints.txt
+	$(INSTALL) -e '.[serve]' -e $(DATA)
+	@touch $@ $(VENV)/.base
+
+build/demo.ordbm: $(VENV)/.served
+	@mkdir -p build
+	$(BIN)/ordbm fit movielens-small -o $@ --preset fast
 
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml $(DATA)/pyproject.toml constraints.txt
 	$(INSTALL) -e '.[dev]' -e $(DATA)

@@ -4,7 +4,8 @@
     python tests/docs_pages.py docs/how-to/lists.md   # of this one
 
 Blocks of Python and of commands run from the top of a page to its end, in a folder of their own. A
-`text` block right after one is what it prints. `<!-- not run: reason -->` and `<!-- fails -->`
+`text` block right after one is what it prints. `ordbm serve` starts a service, on a free port,
+which `curl` asks until the page ends. `<!-- not run: reason -->` and `<!-- fails -->`
 before a block say just that. What comes after the last output of a page, which is the whole page if
 it shows none, runs with a small machine on the ratings of a few people.
 
@@ -98,6 +99,7 @@ def printed_by(page):
         gaps_noted() as gaps,
     ):
         printed = []
+        names = {}
         try:
             os.chdir(folder)
             names = what_readers_bring()
@@ -109,6 +111,8 @@ def printed_by(page):
                         text = run(block, page, names)
                     printed.append(Printed(block, text, min(gaps, default=1.0)))
         finally:
+            for server in names.get("servers", ()):
+                server.__exit__()
             os.chdir(here)
         return printed
 
@@ -191,7 +195,7 @@ def run_python(block, page, names):
     return out.getvalue()
 
 
-def run_commands(block, page, names):  # noqa: ARG001 - called as the runner of Python blocks is
+def run_commands(block, page, names):
     """What the `ordbm` commands print. Those of make and pip are held to exist instead."""
     out = []
     for line in block.code.replace("\\\n", " ").splitlines():
@@ -202,6 +206,10 @@ def run_commands(block, page, names):  # noqa: ARG001 - called as the runner of 
             check_make_target(words[1])
         elif words[:2] == ["pip", "install"]:
             check_extras(words[2])
+        elif words[:2] == ["ordbm", "serve"]:
+            names.setdefault("servers", []).append(started_server(words[2:]))
+        elif words[0] == "curl":
+            out.append(asked_server(names["servers"][-1], words[1:]))
         elif words[0] == "ordbm":
             out.append(run_command(words[1:], fails=block.remark == "fails"))
         else:
@@ -218,6 +226,33 @@ def run_command(words, fails):
             result.exception
         )
     return result.output
+
+
+def started_server(words):
+    """`ordbm serve`, on a free port whichever the page says."""
+    from service_runs import Server
+
+    return Server(*words).wait_until_ready()
+
+
+def asked_server(server, words):
+    """What `curl` prints of a service's answer, which must be a good one."""
+    method, headers, body, address = "GET", {}, None, ""
+    words = iter(words)
+    for word in words:
+        if word == "-X":
+            method = next(words)
+        elif word == "-H":
+            name, _, value = next(words).partition(": ")
+            headers[name] = value
+        elif word == "-d":
+            body = next(words)
+        else:
+            address = word.removeprefix("http://127.0.0.1:8000")
+    answer = server.client.request(method, address, headers=headers, content=body)
+    if not answer.is_success:
+        raise AssertionError(f"{method} {address}: {answer.status_code} {answer.text}")
+    return answer.text + "\n"
 
 
 def check_make_target(name):

@@ -72,6 +72,9 @@ def serve(
     max_batch: Annotated[int, Option(help="Questions in a request.", min=1)] = 100,
     queue: Annotated[int, Option(help="Requests of a worker that may wait.", min=0)] = 64,
     timeout: Annotated[float, Option(help="Seconds for a request.", min=0.1)] = 10.0,
+    opened: Annotated[
+        bool, Option("--open", help="Open it in a browser when it is ready.", metavar="")
+    ] = False,
     log_level: Annotated[str, Option(metavar="info|warning|error")] = "info",
 ) -> None:
     """Answer over HTTP: stateless questions, stored people, a page.
@@ -97,7 +100,7 @@ def serve(
     if titles is not None:
         prepare(settings)
         _store_titles(settings, titles)
-    raise Exit(serve_until_told(settings))
+    raise Exit(serve_until_told(settings, opened=opened))
 
 
 def _store_titles(settings: Any, titles: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from ordbm import scores
 from ordbm.estimator import OrdinalBM
@@ -69,11 +70,15 @@ def _about(model: OrdinalBM, person: Person) -> Answer:
 def _expected(
     model: OrdinalBM, person: Person, items: Sequence[Hashable], mass: float
 ) -> list[Answer]:
-    found = model.distribution(items=items, **person.asked_pairs)
-    known = known_of(model).known_items(items).tolist()
+    # As `distribution` and `rated_proba` have it, for one person who is made once for both.
+    _, people, numbers = model._asked_pairs(person.user, items, person.ratings)
+    codes = model._item_codes(items)
+    found = model._state.distribution(people, numbers, codes)
+    known = (codes >= 0).tolist()
     rated = [None] * len(items)
-    if learns_presence(model):
-        rated = model.rated_proba(items=items, **person.asked_pairs).tolist()
+    if people.presence is not None:
+        odds = people.presence.pair_log_odds(numbers, codes)
+        rated = expit(odds.astype(np.float64)).tolist()
     low, high = _interval(found, mass)
     proba = found.proba.tolist() if isinstance(found, LevelDistribution) else [None] * len(items)
     columns = zip(

@@ -19,13 +19,12 @@ NOTHING_SAID = Said({}, is_erased=False, number=0)
 class Person(NamedTuple):
     """How the library's verbs are asked: `model.recommend(**person.asked)`.
 
-    All their ratings are in `whole`; `is_known` says whether the model can use any of them.
+    `is_known` says whether the model can use any of their ratings.
     """
 
     id: Hashable | None
     user: Any
     ratings: dict[Any, Any] | None
-    whole: dict[Any, Any]
     is_known: bool
 
     @property
@@ -56,21 +55,30 @@ def person_of(
     somebody was erased, they are asked about as somebody new who gave all that is left.
     """
     known = known_of(model)
-    learnt = {} if user is None or said.is_erased else learnt_ratings_of(model, user)
-    added = {item: rating for item, rating in said.ratings.items() if rating is not None}
-    added.update(more or {})
-    withdrawn = {
-        item
-        for item, rating in said.ratings.items()
-        if rating is None and item in learnt and item not in added
-    }
-    whole = {item: rating for item, rating in learnt.items() if item not in withdrawn} | added
-    if not learnt or withdrawn:
+    is_learnt = user is not None and not said.is_erased and bool(known.known_users([user])[0])
+    if is_learnt and not said.ratings and not more:
+        return Person(user, user, None, is_known=True)
+    learnt = learnt_ratings_of(model, user) if is_learnt else {}
+    whole = _overlaid(learnt, said, more)
+    if not learnt.keys() <= whole.keys() or not is_learnt:
         usable = _usable(known, whole)
-        return Person(user, None, usable, whole, bool(usable))
-    news = {item: rating for item, rating in added.items() if learnt.get(item) != rating}
-    usable = _usable(known, news)
-    return Person(user, user, usable or None, whole, is_known=True)
+        return Person(user, None, usable, bool(usable))
+    news = {item: rating for item, rating in whole.items() if learnt.get(item) != rating}
+    return Person(user, user, _usable(known, news) or None, is_known=True)
+
+
+def whole_ratings_of(model: OrdinalBM, user: Hashable, said: Said) -> dict[Any, Any]:
+    """All that somebody has said, learnt or not."""
+    learnt = {} if said.is_erased else learnt_ratings_of(model, user)
+    return _overlaid(learnt, said, None)
+
+
+def _overlaid(
+    learnt: Mapping[Any, Any], said: Said, more: Mapping[Hashable, Any] | None
+) -> dict[Any, Any]:
+    """What was learnt, then what was said since, then what is said now."""
+    told = {**learnt, **said.ratings, **(more or {})}
+    return {item: rating for item, rating in told.items() if rating is not None}
 
 
 def _usable(known: Known, ratings: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -14,7 +14,14 @@ from ordbm.serve.catalogue_rows import titles_of_items
 from ordbm.serve.feedback_rows import feedback_of
 from ordbm.serve.id_text import check_kind, id_of_key, id_of_text, key_of_id, plain_id
 from ordbm.serve.model_slot import Served
-from ordbm.serve.person import Person, known_of, learnt_ratings_of, person_of, rating_on
+from ordbm.serve.person import (
+    Person,
+    known_of,
+    learnt_ratings_of,
+    person_of,
+    rating_on,
+    whole_ratings_of,
+)
 from ordbm.serve.problems import Problem, problem_answers
 from ordbm.serve.questions import RatingBody
 from ordbm.serve.rating_rows import Said, erase, erased_among, put_ratings, said_by
@@ -110,12 +117,13 @@ async def get_user(
 def _profile(service: Service, text: str, limit: int, after: str | None) -> dict[str, Any]:
     served = service.slot.now()
     user = user_of(served, text)
-    person, _ = _stored_person(service, served, user)
-    if not person.whole:
+    person, said = _stored_person(service, served, user)
+    whole = whole_ratings_of(served.model, user, said)
+    if not whole:
         raise Problem(404, "nobody of this id has rated anything")
     learnt = learnt_ratings_of(served.model, user)
     known = known_of(served.model)
-    by_key = {key_of_id(item): item for item in person.whole}
+    by_key = {key_of_id(item): item for item in whole}
     keys = sorted(key for key in by_key if after is None or key > after)
     page, further = keys[:limit], keys[limit:]
     items = [by_key[key] for key in page]
@@ -123,20 +131,20 @@ def _profile(service: Service, text: str, limit: int, after: str | None) -> dict
     usable = known.known_items(items).tolist()
     numbers = [
         float(rating) if not isinstance(rating, str) else _number(served, rating)
-        for rating in person.whole.values()
+        for rating in whole.values()
     ]
     return {
         "user": plain_id(user),
         "known_user": person.is_known,
         "model": served.version.name,
-        "n_ratings": len(person.whole),
+        "n_ratings": len(whole),
         "mean_rating": sum(numbers) / len(numbers),
         "ratings": [
             {
                 "item": plain_id(item),
                 "title": titles.get(key),
-                "rating": person.whole[item],
-                "learnt": learnt.get(item) == person.whole[item],
+                "rating": whole[item],
+                "learnt": learnt.get(item) == whole[item],
                 "usable": can_be_used,
             }
             for key, item, can_be_used in zip(page, items, usable, strict=True)
@@ -183,7 +191,8 @@ async def export_user(service: InService, user: str) -> Any:
     def work() -> dict[str, Any]:
         served = service.slot.now()
         who = user_of(served, user)
-        person, _ = _stored_person(service, served, who)
+        _, said = _stored_person(service, served, who)
+        whole = whole_ratings_of(served.model, who, said)
 
         def read(connection: Connection) -> dict[str, Any]:
             key = key_of_id(who)
@@ -206,7 +215,7 @@ async def export_user(service: InService, user: str) -> Any:
         return {
             "user": plain_id(who),
             "ratings": [
-                {"item": plain_id(item), "rating": rating} for item, rating in person.whole.items()
+                {"item": plain_id(item), "rating": rating} for item, rating in whole.items()
             ],
             **service.store.read(read),
         }

@@ -88,8 +88,8 @@ class Service:
                     os._exit(3)  # the model cannot be loaded: no use in starting this anew
 
 
-def service_of(request: Request) -> Service:
-    """The service of the application that a request came to."""
+async def service_of(request: Request) -> Service:
+    """The service of the application that a request came to; async, or it would need a thread."""
     service: Service = request.app.state.service
     return service
 

@@ -6,7 +6,12 @@ import os
 import socket
 import sys
 import tempfile
+import threading
+import time
+import webbrowser
+from contextlib import suppress
 from pathlib import Path
+from urllib.request import urlopen
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
@@ -43,8 +48,8 @@ def prepare(settings: ServiceSettings) -> None:
         store.close()
 
 
-def serve_until_told(settings: ServiceSettings) -> int:
-    """Answer until told to stop; the exit status."""
+def serve_until_told(settings: ServiceSettings, *, opened: bool = False) -> int:
+    """Answer until told to stop, `opened` in a browser once it is ready; the exit status."""
     prepare(settings)
     listening = bound_socket(settings.host, settings.port)
     share = max(1, usable_cpus() // settings.workers)
@@ -67,9 +72,21 @@ def serve_until_told(settings: ServiceSettings) -> int:
         )
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
-        print(f"ordbm: http://{shown}:{port}", file=sys.stderr, flush=True)
+        address = f"http://{shown}:{port}"
+        print(f"ordbm: {address}", file=sys.stderr, flush=True)
+        if opened:
+            threading.Thread(target=_open_when_ready, args=(address,), daemon=True).start()
         Multiprocess(config, sockets=[listening]).run()
     return 0
+
+
+def _open_when_ready(address: str) -> None:
+    while True:
+        with suppress(OSError), urlopen(f"{address}/health/ready") as answer:  # noqa: S310
+            answer.read()
+            webbrowser.open(address)
+            return
+        time.sleep(0.5)
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection
@@ -86,7 +86,7 @@ def updated(old: OrdinalBM, new: OrdinalBM, pending: Pending, last: int) -> dict
     if told or withdrawn:
         users, items, ratings = zip(*told, strict=True) if told else ([], [], [])
         batch = ordbm.Ratings(users, items, ratings, scale=old.scale) if told else None
-        cast("Any", new).partial_fit(batch, withdrawn=withdrawn or None)
+        new.partial_fit(batch, withdrawn=withdrawn or None)
     return {"ratings": len(told), "withdrawn": len(withdrawn), "erased": len(pending.erased)}
 
 
