@@ -307,14 +307,13 @@ def _stored(service: Service, user: str) -> dict[Any, Any]:
 
 def page(found: dict[str, Any]) -> str:
     """The results as Markdown."""
+    about = f"`benchmarks/service.py`, commit {found['commit']}, {found['cpu']}, {found['cores']} "
+    about += f"cores with the load generator beside it, {found['workers']} workers, "
+    about += f"{found['model']}."
     lines = [
         "# How much a service answers",
         "",
-        (
-            f"`benchmarks/service.py`, commit {found['commit']}, {found['cpu']}, "
-            f"{found['cores']} cores with the load generator beside it, {found['workers']} workers, "
-            f"{found['model']}."
-        ),
+        about,
         "",
     ]
     if "throughput" in found:
