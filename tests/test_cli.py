@@ -110,7 +110,11 @@ def test_help_states_the_choices_of_the_library():
 
 def test_every_setting_has_an_option():
     """But for the rules, which nobody needs to set."""
-    known = {field.name for field in fields(settings.Settings)} - {"size_rules", "presence_rules"}
+    known = {field.name for field in fields(settings.Settings)} - {
+        "size_rules",
+        "presence_rules",
+        "feature_rules",
+    }
     assert known | {"set_"} == {field.name for field in fields(ModelOptions)}
 
 

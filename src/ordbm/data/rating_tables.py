@@ -47,7 +47,7 @@ def rating_columns(
         choices["time"] = time
     if _is_sparse(table):
         return _matrix_columns(table, choices)
-    columns = _named_columns(table)
+    columns = named_columns(table)
     names = list(columns)
     found: dict[str, ColumnChoice] = {}
     for role, choice in choices.items():
@@ -73,7 +73,7 @@ def pair_columns(table: Any) -> tuple[Any, Any]:
             table, [isinstance(row, tuple | list) and len(row) > 1 for row in table], "pair"
         )
         return [row[0] for row in table], [row[1] for row in table]
-    columns = _named_columns(table)
+    columns = named_columns(table)
     names = list(columns)
     user, item = (
         columns[names[place]] for place in column_places(names, {"user": None, "item": None})
@@ -81,7 +81,7 @@ def pair_columns(table: Any) -> tuple[Any, Any]:
     return user, item
 
 
-def _named_columns(table: Any) -> Mapping[Any, Any]:
+def named_columns(table: Any) -> Mapping[Any, Any]:
     """The columns of a table by name; without names, by number."""
     if isinstance(table, Mapping):
         return table

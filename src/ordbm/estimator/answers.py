@@ -61,7 +61,7 @@ class Answers:
         return self._fitted
 
     def _item_codes(self, items: Sequence[Any]) -> Codes:
-        return self._state.codes(items, self._state.items, self._state.rated_items)
+        return self._state.codes(items, self._state.items, self._state.modelled_items)
 
     # -- who is asked about -----------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class Answers:
         """
         state = self._state
         if ratings is None:
-            return Users(state), state.codes(several(users), state.users, state.rated_users)
+            return Users(state), state.codes(several(users), state.users, state.modelled_users)
         return fold_ins_of(state, users, ratings)
 
     def _asked_users(self, users: Ids, ratings: Given) -> tuple[People, Codes | None]:
@@ -93,7 +93,7 @@ class Answers:
         pairs = aligned_pairs(users, items)
         if ratings is None:
             state = self._state
-            return pairs, Users(state), state.codes(pairs[0], state.users, state.rated_users)
+            return pairs, Users(state), state.codes(pairs[0], state.users, state.modelled_users)
         people, person = self._asked(users if listed_ids(users) is None else pairs[0], ratings)
         if len(person) == 1:
             person = np.zeros(len(pairs[1]), np.int32)

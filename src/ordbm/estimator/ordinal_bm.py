@@ -9,18 +9,22 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any, Self
 
+import numpy as np
+
 from ordbm.data.csr import CSRPair
 from ordbm.data.ratings import Ratings, as_ratings
 from ordbm.data.scale import RatingScale
 from ordbm.data.standardiser import machine_ratings, standardiser_of
 from ordbm.errors import InterruptedWarning, NotFittedError, SettingsError
 from ordbm.estimator.answers import Answers
+from ordbm.estimator.side_information import with_features
 from ordbm.inference.conditioned import Method
 from ordbm.inference.fitted import FittedModel
 from ordbm.inference.known import check_trainable
 from ordbm.metrics.prediction import validation_scores
 from ordbm.model.configurable import Configured
 from ordbm.model.declaration import arguments_of, documented_by
+from ordbm.model.feature_effects import Told, with_row_inputs
 from ordbm.model.features import Features, features
 from ordbm.model.initialisation import check_size, links_of, new_machines
 from ordbm.model.learners import Learner, Priors, PseudoLikelihood, learner_of
@@ -37,6 +41,7 @@ from ordbm.runtime.progress import Progress, Tell, teller
 from ordbm.runtime.threads import thread_count
 from ordbm.training.ensemble import Ensemble
 from ordbm.training.estimate import FitEstimate, fit_estimate
+from ordbm.training.feature_learning import learn_features
 from ordbm.training.loop import LOG, Callback, EpochRecord, train
 from ordbm.training.presence_learning import learn_presence
 from ordbm.training.state import Preparation, Saved
@@ -75,11 +80,20 @@ class OrdinalBM(Configured, Answers):
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
         progress: bool | None = None,
+        *,
+        user_features: Any = None,
+        item_features: Any = None,
     ) -> Self:
         """Learn from ratings. With `validation`, the epoch with its best log-loss is kept.
 
         Both are `Ratings`, or a table that `Ratings` takes: a frame, a list of dicts, a dict of
         lists, a structured array, a SciPy sparse matrix.
+
+        `user_features` and `item_features` are tables of what is known of users and items, a row
+        for each: a column called `user` or `item` (or as such columns are in ratings; else the
+        first) has the ids, all others are numbers, text, or lists of text such as genres, which may
+        be one text split by "|". Values may be missing. Who or what is there without ratings is
+        predicted, listed and explained by what the features of the others say.
 
         `progress=True` shows a bar, in a terminal and in a notebook. In any case the logger "ordbm"
         has a record of the expected cost, of each epoch and of what goes before them.
@@ -100,12 +114,20 @@ class OrdinalBM(Configured, Answers):
         if validation is not None:
             validation = as_ratings(validation, scale=ratings.scale)
         check_trainable(ratings)
+        told: Told = (None, None)
+        if user_features is not None or item_features is not None:
+            ratings, told = with_features(ratings, user_features, item_features)
         if resume and checkpoint is None:
             raise SettingsError("resume=True needs the folder to go on from: say checkpoint=folder")
         callbacks = (callbacks,) if callable(callbacks) else tuple(callbacks)
         if not all(map(callable, callbacks)):
             raise SettingsError("a callback must be a function that takes an EpochRecord")
         settings, table = self._resolved(ratings)
+        if table.is_gaussian and told != (None, None):
+            raise SettingsError(
+                "features of users and items need a rating scale of levels: give the ratings "
+                "scale=ordbm.RatingScale.bins(edges), or leave user_features and item_features out"
+            )
         check_size(settings, table, ratings.n_users, ratings.n_items)
         with ExitStack() as opened:
             if progress:
@@ -120,7 +142,7 @@ class OrdinalBM(Configured, Answers):
                     Checkpoint(checkpoint, settings, self.learner, ratings, validation)
                 )
                 saved = keeper.read() if resume else None
-            return self._fit(ratings, validation, callbacks, settings, table, keeper, saved)
+            return self._fit(ratings, validation, callbacks, settings, table, told, keeper, saved)
 
     @listening()
     def partial_fit(self, new_ratings: Any = None, withdrawn: Any = None) -> Self:
@@ -176,6 +198,7 @@ class OrdinalBM(Configured, Answers):
         callbacks: tuple[Callback, ...],
         settings: Settings,
         table: Features,
+        told: Told = (None, None),
         keeper: Checkpoint | None = None,
         saved: Saved | None = None,
     ) -> Self:
@@ -194,6 +217,7 @@ class OrdinalBM(Configured, Answers):
         )
         links = prepared.links if prepared else self._links(settings, ratings, tell)
         machines = new_machines(settings, learner.initialisation, table, orientations, links)
+        machines = with_row_inputs(machines, told)
         if prepared is None:
             presence = self._learnt_presence(ratings, threads, tell)
             priors = priors_of(machines[0], orientations, learner.priors, threads)
@@ -226,6 +250,11 @@ class OrdinalBM(Configured, Answers):
             saved=saved,
         )
         with first_ctrl_c_noted(lambda: True) as interrupted_now:
+            if any(about is not None for about in told):
+                LOG.info("learning what features say")
+                rules = self.settings.feature_rules
+                fitted.describe(learn_features(machines, orientations, told, rules, threads))
+                _expect_typical(fitted)
             for machine in machines:
                 round_machine(machine, threads)
             fitted.fold_in_priors = _fold_in_priors(fitted, learner.priors, prepared.priors)
@@ -327,6 +356,13 @@ def _own_learner(learner: Learner, fitted: FittedModel) -> Learner:
     if not learner.priors.coupling_precision:
         learner = PseudoLikelihood()
     return learner.for_scale(table.n_levels, table.n_groups, ordinal=table.kind == "ordinal")
+
+
+def _expect_typical(fitted: FittedModel) -> None:
+    """Items known by their features alone are rated as often as a typical item."""
+    if fitted.presence is not None:
+        bias = fitted.presence.item_bias
+        bias[fitted.modelled_items & ~fitted.rated_items] = np.median(bias[fitted.rated_items])
 
 
 def _log_cost(model: OrdinalBM, ratings: Ratings) -> None:

@@ -56,7 +56,8 @@ class Terms(NamedTuple):
     coupling: Numbers  # (P, d) of the pair's column
     hidden_bias: Numbers  # (d,)
     place: NDArray[np.int64]  # (m,) positions of the other ratings in the side's rows
-    pull: Numbers  # (d,) what all of them add to the input of the hidden units
+    features: Numbers  # (d,) what is known of the row adds to the input of the hidden units,
+    pull: Numbers  # (d,) and that with all of its ratings
     effects: Callable[[Numbers], Numbers]  # (m,) of each, given those of the hidden units (d,)
     linked: NDArray[np.int64]  # (l,) which of them are linked to the column
     link: Numbers  # (l, P) what those say through their links
@@ -153,6 +154,7 @@ class Share(NamedTuple):
     """What one side's terms did: the column by itself, and each of the row's ratings."""
 
     standing: float
+    features: float  # of the row
     taste: Numbers  # (m,), or (1,) of all together
     link: Numbers  # (l,)
 
@@ -182,8 +184,9 @@ def pair_of(
     pair = machine.features.pair
     terms: list[Terms | None] = [None, None]
     if machine.user_side is not None and item >= 0:
-        side = machine.user_side
-        terms[0] = _terms(side, item, side, person.ratings.by_user, user, item, pair)
+        side, own = machine.user_side, person.machine.user_side
+        assert own is not None
+        terms[0] = _terms(side, item, own, person.ratings.by_user, user, item, pair)
     if machine.item_side is not None and user >= 0:
         own = person.machine.item_side
         assert own is not None
@@ -258,8 +261,10 @@ def attribution(
                 standing = float(next(sides).standing @ at_points)
                 units = next(parts)
                 whole = terms is pair.item_terms and not each_rater
-                taste = (terms.pull @ units)[None] if whole else terms.effects(units)
-                found.append(Share(standing, taste, terms.link @ at_points))
+                features = float(terms.features @ units)
+                together = (terms.pull @ units)[None] - features
+                taste = together if whole else terms.effects(units)
+                found.append(Share(standing, features, taste, terms.link @ at_points))
     return Attribution(float(ends[0]), float(ends[1]), *map(_sum_shares, shares))
 
 
@@ -267,8 +272,7 @@ def _sum_shares(shares: list[Share]) -> Share | None:
     """Machines have the same ratings and links, so their shares add up one by one."""
     if not shares:
         return None
-    standing, taste, link = (sum(part) for part in zip(*shares, strict=True))
-    return Share(standing, taste, link)
+    return Share(*(sum(part) for part in zip(*shares, strict=True)))
 
 
 def _terms(
@@ -286,13 +290,17 @@ def _terms(
     weight = own.link_weight[owner.links.edge[ends][met]].astype(np.float64)
     link = np.einsum("lb,bsl->ls", weight, pair[:, :, level[linked]]) * value[linked, None]
     n = own.coupling.shape[1]
+    features = np.zeros(d)
+    if side.row_input is not None and row >= 0:
+        features = side.row_input[row, :d].astype(np.float64)
     return Terms(
         has_standing=bool(own.rating_bias.size) or d > 0,
         bias=own.rating_bias[column].astype(np.float64) if own.rating_bias.size else np.zeros(n),
         coupling=own.coupling[column, :, :d].astype(np.float64),
         hidden_bias=side.parameters.hidden_bias[:d].astype(np.float64),
         place=place,
-        pull=_pull(side, rows, place),
+        features=features,
+        pull=features + _pull(side, rows, place),
         effects=partial(_effects, side, rows, place),
         linked=linked,
         link=link,

@@ -27,7 +27,9 @@ from ordbm.inference.fitted import FittedModel
 from ordbm.runtime.checks import check_count
 from ordbm.runtime.printable import printable, shown
 
-Kind = Literal["item", "user", "taste", "item_link", "others", "user_link"]
+Kind = Literal[
+    "item", "user", "item_features", "user_features", "taste", "item_link", "others", "user_link"
+]
 
 SHOWN_PARTS = 8
 
@@ -35,10 +37,12 @@ SHOWN_PARTS = 8
 class Part(NamedTuple):
     """What one thing did to a prediction, or several ratings of a kind together.
 
-    kind: "item" and "user" are what the machine has learnt of the pair's own item and user; "taste"
-    is another rating of the user's, through the user's hidden units, and "item_link" one through
-    its item's link to this item; "others" is another user's rating of the item, through the item's
-    hidden units, and "user_link" one through its user's link to this user. `n_ratings` is how many
+    kind: "item" and "user" are what the machine has learnt of the pair's own item and user;
+    "item_features" and "user_features" are what features say of them, where nobody has rated the
+    item or the user has rated nothing; "taste" is another rating of the user's, through the user's
+    hidden units, and "item_link" one through its item's link to this item; "others" is another
+    user's rating of the item, through the item's hidden units, and "user_link" one through its
+    user's link to this user. `n_ratings` is how many
     ratings the part stands for; if they are summed up, it has neither id nor rating.
     """
 
@@ -129,6 +133,8 @@ class Explanation:
         return {
             "item": "the item itself",
             "user": "how the user rates",
+            "item_features": "what is known of the item",
+            "user_features": "what is known of the user",
             "taste": f"{n:,} ratings of the user",
             "item_link": f"{n:,} ratings of the user for linked items",
             "others": f"{n:,} ratings by others",
@@ -180,9 +186,10 @@ def explanation_of(
     else:
         values = [pair.value for pair in pairs]
         shares, chosen = attribution(pairs, values, each_rater=raters > 0), None
+    owners = _owners(state, given, user_code, item_code)
     return Explanation(
         user, item, chosen, shares.base, shares.final,
-        _parts(state, given, pairs[0], shares, n, raters), found, titles,
+        _parts(state, given, pairs[0], shares, n, raters, owners), found, titles,
     )  # fmt: skip
 
 
@@ -209,24 +216,48 @@ def _parts(
     shares: Attribution,
     n: int | None,
     raters: int,
+    owners: tuple[Kind, Kind],
 ) -> list[Part]:
+    """`owners` are what the parameters of the user and of the item come from."""
     parts: list[Part] = []
     if pair.user_terms is not None and shares.user_share is not None:
         of_user = _ratings("taste", "item_link", pair.user_terms, shares.user_share)
-        parts += _standing("item", pair.user_terms, shares.user_share)
+        parts += _standing(owners[1], "user_features", pair.user_terms, shares.user_share)
         parts += _listed(of_user, n, state, given, "item")
     if pair.item_terms is not None and shares.item_share is not None:
-        parts += _standing("user", pair.item_terms, shares.item_share)
+        parts += _standing(owners[0], "item_features", pair.item_terms, shares.item_share)
         if raters:
             of_others = _ratings("others", "user_link", pair.item_terms, shares.item_share)
             parts += _listed(of_others, raters, state, state.given.by_item, "user")
         else:
             parts += _summed(pair.item_terms, shares.item_share)
-    return sorted(parts, key=lambda part: -abs(part.effect))
+    return sorted(_joined(parts), key=lambda part: -abs(part.effect))
 
 
-def _standing(kind: Kind, terms: Terms, share: Share) -> list[Part]:
-    return [Part(kind, share.standing)] if terms.has_standing else []
+def _owners(state: FittedModel, given: CSR, user: int, item: int) -> tuple[Kind, Kind]:
+    """Whether the user's and the item's own parameters are learnt, or follow from features."""
+    described_user = user >= 0 and not len(given.columns_of(user))
+    described_item = item >= 0 and not state.rated_items[item]
+    return (
+        "user_features" if described_user else "user",
+        "item_features" if described_item else "item",
+    )
+
+
+def _joined(parts: Iterable[Part]) -> list[Part]:
+    """What features say through a column and through hidden units, as one part."""
+    found: dict[Any, Part] = {}
+    for number, part in enumerate(parts):
+        key = part.kind if part.kind in {"item_features", "user_features"} else number
+        before = found[key].effect if key in found else 0.0
+        found[key] = part._replace(effect=before + part.effect)
+    return list(found.values())
+
+
+def _standing(own: Kind, of_row: Kind, terms: Terms, share: Share) -> list[Part]:
+    """Of the column by itself, and of the features of the row."""
+    found = [Part(own, share.standing)] if terms.has_standing else []
+    return [*found, Part(of_row, share.features)] if terms.features.any() else found
 
 
 def _ratings(taste: Kind, link: Kind, terms: Terms, share: Share) -> list[tuple[Kind, float, int]]:

@@ -145,7 +145,7 @@ class EnsembleTables:
         known = users >= 0
         rows = self.ratings.by_user.rows_of(users)
         on, growth, reach, bias = self.room_for(len(users))
-        self.fill_on(rows, on)
+        self.fill_on(rows, users, on)
         for number, machine in enumerate(self.machines):
             side = machine.item_side
             if side is None:
@@ -164,7 +164,7 @@ class EnsembleTables:
         """People with these ratings, a row each: users of the `known` codes, or new ones (-1)."""
         before = self.known_people(known)
         on, growth, reach, bias = self.room_for(rows.n_rows)
-        self.fill_on(rows, on)
+        self.fill_on(rows, known, on)
         sides = [machine.item_side for machine in self.machines]
         if sides[0] is not None:
             own = self._fitted_own(rows, on, known, before, priors)
@@ -244,14 +244,14 @@ class EnsembleTables:
             np.zeros((n_people, m, n), self.dtype),
         )
 
-    def fill_on(self, rows: CSR, on: Array) -> None:
-        """P(h = 1 | ratings) of the user side for each row, into on (rows, M, d)."""
+    def fill_on(self, rows: CSR, users: Codes, on: Array) -> None:
+        """P(h = 1 | ratings) of the user side for each row, of `users`, into on (rows, M, d)."""
         listed = np.arange(rows.n_rows)
 
         def fill(number: int) -> None:
             side = self.machines[number].user_side
             if side is not None:
-                on[:, number] = expit(_listed_inputs(side, rows, listed))
+                on[:, number] = expit(_listed_inputs(side.of_rows(users), rows, listed))
 
         self._each_machine(fill, len(rows.column) * self.n_user_hidden * len(self.machines))
 
@@ -349,4 +349,6 @@ def _listed_inputs(side: Side, rows: CSR, listed: Array) -> Array:
     kernels.listed_inputs(
         0, len(listed), listed, rows, own.hidden_bias, own.coupling, np.empty(out.shape[1]), out
     )
+    if side.row_input is not None:
+        out += side.row_input[listed]
     return out

@@ -30,6 +30,7 @@ from ordbm.inference.distributions import (
 from ordbm.inference.ensemble_tables import EnsembleTables
 from ordbm.inference.known import Known
 from ordbm.inference.people import People, Users
+from ordbm.model.feature_effects import Described
 from ordbm.model.machine import Machine
 from ordbm.model.presence import ConditionedPresence, Presence
 from ordbm.priors.fold_in_priors import FoldInPriors
@@ -84,6 +85,7 @@ class FittedModel(Known):
         fold_in_priors: FoldInPriors | None = None,
         times: Numbers = NO_TIMES,
         growth: Growth | None = None,
+        described: Described = (None, None),
     ) -> None:
         rated_users, rated_items = (np.diff(rows.start) > 0 for rows in given)
         super().__init__(users, items, scale, rated_users, rated_items)
@@ -96,6 +98,7 @@ class FittedModel(Known):
         self.fold_in_priors = fold_in_priors  # None until the machines are learnt
         self.growth = growth or Growth(len(given.by_user.column), len(users), len(items))
         self.origin = origin or Origin.now()
+        self.describe(described)
         self._kept: dict[str, Any] = {}
 
     @cached_property
@@ -112,6 +115,14 @@ class FittedModel(Known):
     @cached_property
     def catalogues(self) -> tuple[Catalogue, ...]:
         return tuple(map(Catalogue, self.conditioned))
+
+    def describe(self, described: Described) -> None:
+        """Features of users and items: those of whom something is known are answered for."""
+        self.described = described
+        self.modelled_users, self.modelled_items = (
+            rated if about is None else rated | about.described
+            for rated, about in zip((self.rated_users, self.rated_items), described, strict=True)
+        )
 
     def kept(self, name: str, make: Callable[[], _T]) -> _T:
         """What `make` returned when it was first asked for by this name."""
@@ -162,7 +173,7 @@ class FittedModel(Known):
         else:
             found = self._one_by_one(people, person, items, method)
         if isinstance(found, LevelDistribution) and self.standardiser is None:
-            found.proba[(items < 0) & (people.n_rated(person) == 0)] = self.level_shares
+            found.proba[(items < 0) & people.are_strangers(person)] = self.level_shares
         return found
 
     def distribution_now(

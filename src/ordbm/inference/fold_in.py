@@ -24,7 +24,7 @@ from ordbm.kernels.structures import padded
 from ordbm.model.machine import Machine, Parameters, Side
 from ordbm.model.neighbours import no_links, side_by_side, star_links
 from ordbm.priors.response_styles import BiasPrior
-from ordbm.runtime.arrays import Array, Numbers
+from ordbm.runtime.arrays import Array, Codes, Numbers
 
 
 class Own(NamedTuple):
@@ -181,7 +181,7 @@ def fold_in_machine(
     """
     trained = conditioned.machine.item_side
     if trained is None or prior is None:
-        return user_part(conditioned, row)
+        return user_part(conditioned, row, np.array([known]))
     inputs = conditioned.item_input.copy()
     before = None
     if known >= 0:
@@ -222,8 +222,9 @@ def _with_linked(
         links=star_links(links.similarity[edges]),
     )
     rows = stacked([row, ratings.by_user.rows_of(others)])
+    user_side = machine.user_side and machine.user_side.of_rows(np.append([known], others))
     found = ConditionedMachine(
-        Machine(machine.features, machine.level_bias, machine.user_side, side),
+        Machine(machine.features, machine.level_bias, user_side, side),
         CSRPair(*with_transpose(rows, ratings.by_item.n_rows)),
         1,
     )
@@ -255,8 +256,13 @@ def together(
             ),
             links=side_by_side([side.links for side in sides if side is not None]),
         )
+    user_side, row_input = machine.user_side, None
+    if user_side is not None and user_side.row_input is not None:
+        sides = [one.machine.user_side for one in people]
+        row_input = np.concatenate([side.row_input for side in sides if side is not None])
+        user_side = replace(user_side, row_input=row_input)
     found = ConditionedMachine(
-        Machine(machine.features, machine.level_bias, machine.user_side, item_side),
+        Machine(machine.features, machine.level_bias, user_side, item_side),
         CSRPair(*with_transpose(rows, n_items)),
         1,
     )
@@ -267,11 +273,12 @@ def together(
     return found
 
 
-def user_part(conditioned: ConditionedMachine, rows: CSR) -> ConditionedMachine:
-    """The user side alone, conditioned on these ratings, a row for each person."""
+def user_part(conditioned: ConditionedMachine, rows: CSR, users: Codes) -> ConditionedMachine:
+    """The user side alone, conditioned on these ratings, a row for each of `users` (-1 if new)."""
     machine = conditioned.machine
+    user_side = machine.user_side and machine.user_side.of_rows(users)
     ratings = CSRPair(*with_transpose(rows, conditioned.ratings.by_item.n_rows))
-    part = Machine(machine.features, machine.level_bias, machine.user_side, None)
+    part = Machine(machine.features, machine.level_bias, user_side, None)
     return ConditionedMachine(part, ratings, 1)
 
 

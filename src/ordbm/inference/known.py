@@ -33,9 +33,10 @@ class Known:
     ) -> None:
         self.users, self.items, self.scale = users, items, scale
         self.rated_users, self.rated_items = rated_users, rated_items
+        self.modelled_users, self.modelled_items = rated_users, rated_items  # or described
 
-    def codes(self, ids: Ids, known: IdMap, rated: Mask, *, may_be_new: bool = False) -> Codes:
-        """Codes of ids; -1 for the unknown and for those without ratings.
+    def codes(self, ids: Ids, known: IdMap, modelled: Mask, *, may_be_new: bool = False) -> Codes:
+        """Codes of ids; -1 for the unknown and for those that are not among `modelled`.
 
         What looks like a mistake, as ids of another type, is an error or a warning; strangers alone
         are none if they `may_be_new`.
@@ -43,7 +44,7 @@ class Known:
         codes = known.codes(ids)
         if len(codes) and codes.min() < 0:
             self._check_strangers(ids, codes, known, may_be_new)
-        return np.where((codes >= 0) & rated[codes], codes, -1).astype(np.int32)
+        return np.where((codes >= 0) & modelled[codes], codes, -1).astype(np.int32)
 
     def _check_strangers(self, ids: Ids, codes: Codes, known: IdMap, may_be_new: bool) -> None:
         what = "user" if known is self.users else "item"
@@ -55,12 +56,12 @@ class Known:
             warn_of_strangers(strangers, known, what)
 
     def user_code(self, user: Any) -> int:
-        """A user's code; -1 if unknown or without ratings."""
-        return int(self.codes([user], self.users, self.rated_users)[0])
+        """A user's code; -1 if nothing is known of them."""
+        return int(self.codes([user], self.users, self.modelled_users)[0])
 
     def item_code(self, item: Any) -> int:
-        """An item's code; -1 if unknown or without ratings."""
-        return int(self.codes([item], self.items, self.rated_items)[0])
+        """An item's code; -1 if nothing is known of it."""
+        return int(self.codes([item], self.items, self.modelled_items)[0])
 
     def known_users(self, users: Ids) -> Mask:
         """Whether there are ratings by each of these users."""
@@ -74,16 +75,16 @@ class Known:
         """The codes of each pair's user and item."""
         user_list, item_list = aligned_pairs(users, items)
         return (
-            self.codes(user_list, self.users, self.rated_users),
-            self.codes(item_list, self.items, self.rated_items),
+            self.codes(user_list, self.users, self.modelled_users),
+            self.codes(item_list, self.items, self.modelled_items),
         )
 
     def user_codes(self, users: Ids | None) -> Codes:
-        """Codes of users that must have ratings here; all such users if None."""
+        """Codes of users that must be modelled here; all with ratings if None."""
         if users is None:
             return np.flatnonzero(self.rated_users).astype(np.int32)
         chosen = several(users)
-        codes = self.codes(chosen, self.users, self.rated_users)
+        codes = self.codes(chosen, self.users, self.modelled_users)
         if (codes < 0).any():
             unknown = list(chosen)[int(np.argmax(codes < 0))]
             raise RatingsError(
@@ -101,8 +102,8 @@ class Known:
                 f"validation ratings are on {ratings.scale}, training ratings on {self.scale}: "
                 "give both the same scale"
             )
-        users = self.codes(ratings.users.ids, self.users, self.rated_users)
-        items = self.codes(ratings.items.ids, self.items, self.rated_items)
+        users = self.codes(ratings.users.ids, self.users, self.modelled_users)
+        items = self.codes(ratings.items.ids, self.items, self.modelled_items)
         return users[ratings.user_codes], items[ratings.item_codes]
 
     def learnt_ratings(self, given: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -111,7 +112,7 @@ class Known:
         The parameters of an item that nobody has rated are as they were drawn before learning. Its
         id is known, so there is a warning, where an unknown id is an error.
         """
-        learnt = self.rated_items[self.given_codes(given)]
+        learnt = self.modelled_items[self.given_codes(given)]
         left_out = [item for item, kept in zip(given, learnt, strict=True) if not kept]
         if left_out:
             shown = ", ".join(map(repr, left_out[:SHOWN_ROWS]))

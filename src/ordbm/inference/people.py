@@ -20,7 +20,7 @@ from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.inference.fold_in import OwnPrior, fold_in_machine, together, user_part
 from ordbm.kernels.ensemble import PeopleTables, RatingsByPerson
 from ordbm.model.presence import ConditionedPresence, fold_in_presence
-from ordbm.runtime.arrays import Codes
+from ordbm.runtime.arrays import Codes, Mask
 
 if TYPE_CHECKING:
     from ordbm.inference.ensemble_tables import EnsembleTables
@@ -44,6 +44,9 @@ class People(Protocol):
 
     def n_rated(self, person: Codes) -> Codes:
         """How many items each of these has rated."""
+
+    def are_strangers(self, person: Codes) -> Mask:
+        """Of whom of these nothing is known."""
 
     def tables(self, person: Codes) -> PeopleTables:
         """Some of them, as all machines see them at once."""
@@ -73,6 +76,9 @@ class Users:
     def n_rated(self, person: Codes) -> Codes:
         return np.where(person >= 0, self.given.sizes_of(np.maximum(person, 0)), 0)
 
+    def are_strangers(self, person: Codes) -> Mask:
+        return person < 0
+
     def tables(self, person: Codes) -> PeopleTables:
         return (self._tables or self._state.tables).known_people(person)
 
@@ -101,7 +107,7 @@ class FoldIns:
 
     @cached_property
     def user_parts(self) -> tuple[ConditionedMachine, ...]:
-        return tuple(user_part(one, self._rows) for one in self._state.conditioned)
+        return tuple(user_part(one, self._rows, self.users) for one in self._state.conditioned)
 
     @cached_property
     def _all_tables(self) -> PeopleTables:
@@ -111,6 +117,9 @@ class FoldIns:
 
     def n_rated(self, person: Codes) -> Codes:
         return self.given.sizes_of(person)
+
+    def are_strangers(self, person: Codes) -> Mask:
+        return (self.n_rated(person) == 0) & (self.users[person] < 0)
 
     def tables(self, person: Codes) -> PeopleTables:
         everybody = self._all_tables
@@ -188,14 +197,14 @@ def fold_ins_of(
             )
         code: Codes = np.full(1, -1, np.int32)
         if users is not None:
-            code = state.codes(several(users), state.users, state.rated_users, may_be_new=True)
+            code = state.codes(several(users), state.users, state.modelled_users, may_be_new=True)
         return FoldIns(state, code, [state.learnt_ratings(ratings)]), np.zeros(1, np.int32)
     if users is None:
         raise SettingsError("say which users the pairs are of: users=[…]")
     asked = list(several(users))
     number: dict[Any, int] = {}
     person = np.array([number.setdefault(user, len(number)) for user in asked], np.int32)
-    codes = state.codes(list(number), state.users, state.rated_users, may_be_new=True)
+    codes = state.codes(list(number), state.users, state.modelled_users, may_be_new=True)
     given = [state.learnt_ratings(ratings.get(user, {})) for user in number]
     return FoldIns(state, codes, given), person
 

@@ -7,7 +7,7 @@ Which sides are there, and which have links, makes the paper's variants.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from ordbm.kernels.structures import padded
 from ordbm.model.features import Features
 from ordbm.model.neighbours import Links
-from ordbm.runtime.arrays import Array
+from ordbm.runtime.arrays import Array, Codes
 
 LARGEST_PARAMETER = 1e6  # far beyond what any machine learns, far below what overflows in a sum
 WIDEST = 1e4  # deviations that a column's bias, couplings or links may move a Gaussian mean by
@@ -42,10 +42,19 @@ class Side:
     n_hidden: int
     links: Links
     unknown_bias: Array  # (n,) the rating bias of a column that is not among them
+    # (R, d) what is known of rows without ratings, added to the input of their hidden units.
+    row_input: Array | None = None
 
     @property
     def n_columns(self) -> int:
         return len(self.parameters.coupling)
+
+    def of_rows(self, rows: Codes) -> Side:
+        """The side with these of its rows; of -1 nothing is known."""
+        if self.row_input is None:
+            return self
+        row_input = np.where((rows >= 0)[:, None], self.row_input[rows], 0)
+        return replace(self, row_input=row_input.astype(self.row_input.dtype))
 
 
 @dataclass(frozen=True, eq=False)

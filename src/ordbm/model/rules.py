@@ -148,3 +148,28 @@ class PresenceRules(Checked):
         1.0, "Precision by which the map rises by nothing.", above=0, why="where nothing is seen"
     )
     least_slope: float = setting(0.1, "Of the map.", above=0, why="it must keep the order")
+
+
+@with_reasons
+@dataclass(frozen=True, kw_only=True)
+class FeatureRules(Checked):
+    """How it is learnt what features of users and items say."""
+
+    most_ratings: int = setting(60_000, "Ratings looked at.", least=1, why="time")
+    alike: float = setting(
+        0.1, "What a column's ratings have in common that features do not say, per rating.",
+        why="a bias's curvature per rating by its precision",
+    )  # fmt: skip
+    rounds: int = setting(
+        4, "Of learning how far features are trusted.", least=1, why="convergence"
+    )
+    iterations: int = setting(10, "Of L-BFGS in each round.", least=1, why="convergence")
+    bias: float = setting(0.2, "Deviation of effects on biases, to start from.", above=0)
+    coupling: float = setting(0.02, "The same of effects on couplings.", above=0)
+    hidden: float = setting(0.5, "The same of effects on hidden inputs.", above=0)
+    constant: float = setting(
+        10.0, "How many times larger the constant's are, which are not learnt.", above=0,
+        why="what all without ratings have in common is soon known",
+    )  # fmt: skip
+    least: float = setting(1e-4, "Of these deviations.", above=0, why="as good as nothing")
+    most: float = setting(10.0, "Of these deviations.", above=0, why="as good as free")

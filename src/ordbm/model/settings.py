@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from ordbm.errors import SettingsError
 from ordbm.model.declaration import Checked, leaves, setting
 from ordbm.model.learners import LEARNERS, Learner, PseudoLikelihood, learner_of
-from ordbm.model.rules import PresenceRules, SizeRules
+from ordbm.model.rules import FeatureRules, PresenceRules, SizeRules
 from ordbm.runtime.checks import check_choice, check_count, said
 
 FeatureKind = Literal["categorical", "ordinal", "gaussian"]
@@ -153,6 +153,7 @@ class Settings(Checked):
     )
     size_rules: SizeRules = setting(SizeRules(), "How hidden units and members follow the data.")
     presence_rules: PresenceRules = setting(PresenceRules(), "How presence is learnt.")
+    feature_rules: FeatureRules = setting(FeatureRules(), "How features are learnt from.")
 
     @property
     def hidden_sizes(self) -> tuple[int, int]:

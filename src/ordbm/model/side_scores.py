@@ -75,6 +75,8 @@ def hidden_inputs(side: Side, ratings: CSR, threads: int) -> Array:
         )  # fmt: skip
 
     run_on_threads(threads, work)
+    if side.row_input is not None:
+        out += side.row_input
     return out
 
 

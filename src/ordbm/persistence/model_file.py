@@ -42,6 +42,12 @@ from ordbm.persistence.container import (
 )
 from ordbm.persistence.json_values import STORABLE, packed_ids, unpacked_ids
 from ordbm.persistence.packed_tables import MemoryClaimError, PackedTables, packed_tables
+from ordbm.persistence.stored_features import (
+    described_machines,
+    feature_arrays,
+    packed_features,
+    unpacked_features,
+)
 from ordbm.persistence.stored_links import link_arrays, unpacked_links
 from ordbm.persistence.stored_presence import packed_presence, presence_arrays, unpacked_presence
 from ordbm.persistence.stored_priors import (
@@ -95,6 +101,7 @@ def write_model(path: str | os.PathLike[str], model: Stored, *, overwrite: bool 
     for number, machine in enumerate(fitted.machines):
         arrays |= _machine_arrays(machine, number)
     arrays |= presence_arrays(fitted.presence)
+    arrays |= feature_arrays(fitted.described)
     lengths, arrays = packed_tables(arrays, fitted)
     assert fitted.fold_in_priors is not None
     arrays |= fold_in_arrays(fitted.fold_in_priors)
@@ -113,6 +120,7 @@ def write_model(path: str | os.PathLike[str], model: Stored, *, overwrite: bool 
         "presence": packed_presence(fitted.presence),
         "fold_in": packed_fold_in(fitted.fold_in_priors),
         "growth": fitted.growth,
+        "described": packed_features(fitted.described),
         "packed": lengths,
     }
     try:
@@ -199,6 +207,11 @@ def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
     for machine in machines:
         _check_machine(machine)
     fold_in_priors = unpacked_fold_in(header["fold_in"], arrays, machines, len(items))
+    sizes = len(users), len(items)
+    described = unpacked_features(header.get("described"), arrays, machines, sizes)
+    given = CSRPair(*with_transpose(rows, len(items)))
+    rated = np.diff(given.by_user.start) > 0, np.diff(given.by_item.start) > 0
+    machines = described_machines(machines, described, rated)
     if arrays:
         raise ValueError(f"{min(arrays)} has no place in it")
     return Stored(
@@ -211,13 +224,14 @@ def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
             scale,
             standardiser,
             machines,
-            CSRPair(*with_transpose(rows, len(items))),
+            given,
             threads,
             _origin(header["version"], header["time"]),
             presence,
             fold_in_priors,
             times,
             _growth(header.get("growth"), len(rows.column), len(users), len(items)),
+            described,
         ),
     )
 

@@ -15,7 +15,13 @@ from ordbm.model.learners import (
     Learner,
     PseudoLikelihood,
 )
-from ordbm.model.rules import EmbeddingRules, PresenceRules, ResponseStyleRules, SizeRules
+from ordbm.model.rules import (
+    EmbeddingRules,
+    FeatureRules,
+    PresenceRules,
+    ResponseStyleRules,
+    SizeRules,
+)
 from ordbm.model.settings import settings_of
 from ordbm.persistence.container import Header
 from ordbm.persistence.json_values import packed, unpacked
@@ -23,7 +29,8 @@ from ordbm.training.loop import EpochRecord
 
 _LEARNER_KINDS = {kind.__name__: kind for kind in (PseudoLikelihood, ContrastiveDivergence)}
 RULES: dict[str, Any] = {
-    kind.__name__: kind for kind in (EmbeddingRules, PresenceRules, ResponseStyleRules, SizeRules)
+    kind.__name__: kind
+    for kind in (EmbeddingRules, FeatureRules, PresenceRules, ResponseStyleRules, SizeRules)
 }
 
 

@@ -37,7 +37,7 @@ def allowed_items(
     about: UserCandidates | None,
     exclude: Iterable[Any] = (),
 ) -> Mask:
-    """Which items may be listed, (items,): the candidates that somebody has rated.
+    """Which items may be listed, (items,): the candidates of which something is known.
 
     `about` is None for a fold-in user; `exclude` is an id to leave out, or several, of which some
     may be unknown.
@@ -46,14 +46,14 @@ def allowed_items(
     codes = known.items.codes(excluded)
     if len(excluded) == 1 and codes[0] < 0:
         check_not_several(excluded[0], known.items)
-    kept = known.rated_items.copy()
+    kept = known.modelled_items.copy()
     kept[codes[codes >= 0]] = False
     return kept & _candidate_items(known, candidates, about)
 
 
 def _candidate_items(known: Known, candidates: Candidates, about: UserCandidates | None) -> Mask:
     if candidates is None or (isinstance(candidates, str) and candidates == "all"):
-        return known.rated_items
+        return known.modelled_items
     if isinstance(candidates, str) and candidates in UserCandidates._fields:
         if about is None:
             raise SettingsError(

@@ -1,0 +1,297 @@
+"""What is known of users or items, as numbers: columns of a table, encoded once and for all.
+
+A column of numbers is standardised, with four hinges at its quintiles beside it, so that what it
+says need not be a straight line. Of text and of lists (genres, tags; or text split by "|") every
+value that at least two have is an indicator. A missing value is the mean. The first feature is 1
+wherever anything is known.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+
+from ordbm.data.columns import is_usual_name
+from ordbm.data.ids import IdMap, check_hashes, is_missing
+from ordbm.data.numeric_columns import number_of
+from ordbm.data.rating_tables import named_columns
+from ordbm.errors import SHOWN_ROWS, LeftOutWarning, RatingsError
+from ordbm.runtime.arrays import Array, Mask, Numbers
+from ordbm.runtime.printable import shown
+
+SEPARATOR = "|"
+HINGES = 4  # hinges of a column of numbers
+MOST_VALUES = 1_000  # of a column, the most common ones
+LEAST_SHARED = 2  # ids that have a value
+FEW = 10  # ids of which nothing can be said
+DISTINCT = 0.8  # of the ids have a value of their own: it says who they are, not what they are like
+SAME = 0.99  # a correlation with mean ratings that no feature has
+
+
+class NumberColumn(NamedTuple):
+    """(x - mean) / scale, and how far that is above each knot."""
+
+    name: str
+    mean: float
+    scale: float
+    knots: tuple[float, ...]
+
+    @property
+    def width(self) -> int:
+        return 1 + len(self.knots)
+
+    def encoded(self, values: Sequence[Any]) -> Numbers:
+        """(ids, width); NaN where the value is missing."""
+        x = (_numbers(values) - self.mean) / self.scale
+        return np.stack([x, *(np.maximum(x - knot, 0.0) for knot in self.knots)], axis=1)
+
+
+class ValueColumn(NamedTuple):
+    """An indicator of each value, of which one may have several."""
+
+    name: str
+    values: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        return len(self.values)
+
+    def encoded(self, values: Sequence[Any]) -> Numbers:
+        """(ids, width); NaN where the value is missing."""
+        place = {value: number for number, value in enumerate(self.values)}
+        out = np.zeros((len(values), len(place)))
+        for row, value in enumerate(values):
+            if _is_absent(value):
+                out[row] = np.nan
+                continue
+            for part in _parts(value):
+                if part in place:
+                    out[row, place[part]] = 1.0
+        return out
+
+
+class FeatureEncoder(NamedTuple):
+    """How the columns of a table become features; `mean` (q - 1,) is that of those with ratings."""
+
+    columns: tuple[NumberColumn | ValueColumn, ...]
+    mean: Numbers
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def group(self) -> Array:
+        """The column that each feature is of, from 1 on; 0 for the constant, (q,)."""
+        width = [1, *(column.width for column in self.columns)]
+        return np.repeat(np.arange(len(width)), width)
+
+    def encoded(self, table: Mapping[str, Sequence[Any]], n_rows: int) -> Array:
+        """Features of each row of a table, (rows, q). Columns that it lacks are missing values."""
+        nothing = [None] * n_rows
+        parts = [column.encoded(table.get(column.name, nothing)) for column in self.columns]
+        features = np.concatenate([np.zeros((n_rows, 0)), *parts], axis=1) - self.mean
+        features[np.isnan(features)] = 0.0
+        return np.concatenate([np.ones((n_rows, 1)), features], axis=1).astype(np.float32)
+
+
+class FeatureTable(NamedTuple):
+    """Columns of a table by name, a row for each id."""
+
+    ids: IdMap
+    columns: dict[str, list[Any]]
+
+
+def feature_table(table: Any, kind: str, known: IdMap) -> FeatureTable:
+    """The table of features of users or items (`kind`), keyed by a column called like ids.
+
+    That is `kind`, or a usual name of it, or else the first column. `known` are the ids of ratings.
+    """
+    what = f"{kind}_features"
+    columns = named_columns(table)
+    names = list(columns)
+    keys = [name for name in names if name == kind] or [
+        name for name in names if is_usual_name(name, kind)
+    ]
+    if not names:
+        raise RatingsError(f"{what} has no columns: give a frame of an id and what is known of it")
+    key = (keys or names)[0]
+    plain = {str(name): _values(values) for name, values in columns.items()}
+    given = [_plain_id(value) for value in plain.pop(str(key))]
+    for name, values in plain.items():
+        if len(values) != len(given):
+            raise RatingsError(
+                f"{what}: column {shown(name)} has {len(values):,} values for {len(given):,} ids"
+            )
+    for row, value in enumerate(given):
+        if is_missing(value):
+            raise RatingsError(f"{what}: row {row} has no {kind}: leave it out")
+    check_hashes(given, f"ids of {what}")
+    if not plain:
+        raise RatingsError(f"{what} has only the column {shown(key)}: nothing is known of them")
+    twice = [value for value, count in Counter(given).items() if count > 1]
+    if twice:
+        rows = [row for row, value in enumerate(given) if value == twice[0]][:2]
+        raise RatingsError(
+            f"{what}: {kind} {shown(twice[0])} is there more than once (rows {rows[0]} and "
+            f"{rows[1]}): give one row for each"
+        )
+    ids, _ = IdMap.of(given)
+    if known.ids and not any(value in known for value in given):
+        some = ", ".join(map(shown, given[:SHOWN_ROWS]))
+        raise RatingsError(
+            f"{what}: none of its {len(given):,} ids ({some}, …; column {shown(key)}) has ratings, "
+            f"whose {kind}s are {', '.join(map(shown, known.ids[:SHOWN_ROWS]))}, …: give the same "
+            "ids, of the same type"
+        )
+    return FeatureTable(ids, plain)
+
+
+def fitted_encoder(
+    table: FeatureTable, kind: str, has_ratings: Mask, mean_rating: Numbers
+) -> FeatureEncoder:
+    """How to encode such a table. What it is made of are the ids that have ratings.
+
+    `has_ratings` (ids,) says which; `mean_rating` is that of each. Columns that say nothing, or who
+    it is, are left out with a warning; one that says the rating is an error.
+    """
+    what = f"{kind}_features"
+    found: list[NumberColumn | ValueColumn] = []
+    left_out: dict[str, str] = {}
+    for name, values in table.columns.items():
+        present = [not _is_absent(value) for value in values]
+        seen = [value for value, has, here in zip(values, has_ratings, present, strict=True)
+                if has and here]  # fmt: skip
+        _check_finite(values, name, what, table.ids)
+        if not seen:
+            left_out[name] = "all missing where there are ratings"
+        elif _are_numbers(values):
+            _check_not_rating(values, name, what, has_ratings, mean_rating)
+            numbers = _numbers(seen)
+            if np.ptp(numbers) == 0:
+                left_out[name] = "constant"
+            elif _numbers_ids(values, table.ids):
+                left_out[name] = "an id in disguise"
+            else:
+                found.append(_number_column(name, numbers))
+        else:
+            count = Counter(part for value in seen for part in dict.fromkeys(_parts(value)))
+            if len(count) >= FEW and sum(n == 1 for n in count.values()) > DISTINCT * len(seen):
+                left_out[name] = "an id in disguise: nearly every value is there once"
+                continue
+            kept = [
+                value
+                for value, n in count.most_common(MOST_VALUES)
+                if LEAST_SHARED <= n < len(seen)
+            ]
+            if kept:
+                found.append(ValueColumn(name, tuple(sorted(kept))))
+            else:
+                left_out[name] = "constant, or without a value that two share"
+    if left_out:
+        said = "; ".join(f"{shown(name)} ({why})" for name, why in left_out.items())
+        warnings.warn(f"{what}: left out {said}", LeftOutWarning, stacklevel=5)
+    if not found:
+        raise RatingsError(f"{what}: no column says anything: leave {what} out")
+    encoder = FeatureEncoder(tuple(found), np.zeros(sum(column.width for column in found)))
+    parts = [column.encoded(table.columns[column.name]) for column in found]
+    rated = np.concatenate(parts, axis=1)[has_ratings]
+    return encoder._replace(mean=np.nanmean(rated, axis=0))
+
+
+def _number_column(name: str, numbers: Numbers) -> NumberColumn:
+    mean, scale = float(numbers.mean()), float(numbers.std())
+    cuts = np.quantile((numbers - mean) / scale, np.linspace(0, 1, HINGES + 2)[1:-1])
+    inner = np.unique(cuts[(cuts > (numbers.min() - mean) / scale)])
+    return NumberColumn(name, mean, scale, tuple(inner.tolist()) if len(inner) > 1 else ())
+
+
+def _values(column: Any) -> list[Any]:
+    if isinstance(column, nw.Series):
+        return column.to_list()
+    return column.tolist() if isinstance(column, np.ndarray) else list(column)
+
+
+def _plain_id(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _is_absent(value: Any) -> bool:
+    if isinstance(value, str):
+        return not value.strip()
+    return not _is_several(value) and is_missing(value)
+
+
+def _is_several(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes)
+
+
+def _parts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(SEPARATOR) if part.strip()]
+    return [str(part) for part in value] if _is_several(value) else [str(value)]
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    def is_number(value: Any) -> bool:
+        if isinstance(value, str):
+            return not math.isnan(number_of(value))
+        return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+    return all(is_number(value) for value in values if not _is_absent(value))
+
+
+def _numbers(values: Sequence[Any]) -> Numbers:
+    """As float64; NaN where missing."""
+    return np.array(
+        [
+            np.nan if _is_absent(value)
+            else number_of(value) if isinstance(value, str)
+            else float(value)
+            for value in values
+        ]
+    )  # fmt: skip
+
+
+def _check_finite(values: Sequence[Any], name: str, what: str, ids: IdMap) -> None:
+    for row, value in enumerate(values):
+        if isinstance(value, float | np.floating) and math.isinf(value):
+            raise RatingsError(
+                f"{what}: column {shown(name)} is {value} for {shown(ids[row])} (row {row}): give "
+                "finite numbers, or None for what is not known"
+            )
+
+
+def _check_not_rating(
+    values: Sequence[Any], name: str, what: str, has_ratings: Mask, mean_rating: Numbers
+) -> None:
+    """An error if the column follows the mean ratings of the ids as nothing else does."""
+    x = _numbers(values)
+    both = has_ratings & ~np.isnan(x)
+    if both.sum() < FEW or np.ptp(x[both]) == 0 or np.ptp(mean_rating[both]) == 0:
+        return
+    if abs(np.corrcoef(x[both], mean_rating[both])[0, 1]) > SAME:
+        raise RatingsError(
+            f"{what}: column {shown(name)} is the rating itself (its correlation with mean ratings "
+            f"is above {SAME}): leave it out, it will not be there for anybody new"
+        )
+
+
+def _numbers_ids(values: Sequence[Any], ids: IdMap) -> bool:
+    """Whether a column counts through the ids, one by one."""
+    x = _numbers(values)
+    if len(x) < FEW or np.isnan(x).any() or len(np.unique(x)) < len(x) or (x % 1 != 0).any():
+        return False
+    key = np.arange(len(x))
+    if all(isinstance(value, int) for value in ids.ids):
+        key = np.array(ids.ids, np.float64)
+    order = np.argsort(key, kind="stable")
+    steps = np.diff(x[order])
+    return bool((steps > 0).all() or (steps < 0).all())

@@ -1,0 +1,275 @@
+"""Learning what features say: ratings predicted as if nobody had rated their item, or their user.
+
+For features of items, the sum over ratings of
+
+    log P(r_ui | all that else u has rated, the features of i, nothing else of i)
+
+is maximised under Gaussian priors of the effects, and the same on the transpose. A column's
+ratings have in common what features do not say of it, so that they tell less than as many of
+different columns: all count 1 / (1 + rho c), with c ratings of the column of a rating on average.
+How far a table's column is trusted is learnt: the variance of its effects is the sum of their
+squares over the number of them that the ratings determine (MacKay's fixed point of the evidence).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from ordbm.data.csr import CSRPair
+from ordbm.kernels.feature_effects import cold_gradients
+from ordbm.model.feature_effects import (
+    Described,
+    FeatureEffects,
+    KnownFeatures,
+    Told,
+    fill_columns,
+    fill_row_inputs,
+)
+from ordbm.model.machine import Machine
+from ordbm.model.rules import FeatureRules
+from ordbm.model.side_scores import hidden_inputs
+from ordbm.runtime.arrays import Array, Mask, Numbers
+from ordbm.runtime.interruption import safe_point
+from ordbm.runtime.threads import run_on_threads
+from ordbm.training.lbfgs import Parts, minimise
+
+LARGEST_COUPLING = 40.0  # |W| beyond this is cut, so that e^W is a float32
+
+
+class ColdRatings(NamedTuple):
+    """Some ratings by column of a side, and what is known of their rows."""
+
+    start: Array  # (C + 1,)
+    row: Array  # (m,) the place of each rating's row in the tables of rows
+    level: Array  # (m,)
+    rest: Array  # (rows, n) potentials without the column
+    on: Array  # (rows, d) P(h = 1 | all that the row has rated)
+    own: Array  # (C, n, d) e^W of the columns as they were learnt
+    growth: Array  # (rows, n, D) e^V - 1
+
+    @classmethod
+    def of(
+        cls, machine: Machine, ratings: CSRPair, kind: int, chosen: Array, threads: int
+    ) -> ColdRatings:
+        """Those at the `chosen` positions by user (kind 0) or item (1), which are the columns."""
+        side, other = machine.sides[1 - kind], machine.sides[kind]
+        columns, dtype, n = ratings[kind], machine.dtype, len(machine.level_bias)
+        rows, row = np.unique(columns.column[chosen], return_inverse=True)
+        rest = np.tile(machine.level_bias, (len(rows), 1))
+        growth = np.zeros((len(rows), n, 0), dtype)
+        own, on = np.zeros((columns.n_rows, n, 0), dtype), np.zeros((len(rows), 0), dtype)
+        if other is not None:
+            coupling = other.parameters.coupling[rows, :, : other.n_hidden]
+            growth = np.expm1(np.clip(coupling, -LARGEST_COUPLING, LARGEST_COUPLING))
+            if other.parameters.rating_bias.size:
+                rest += other.parameters.rating_bias[rows]
+        if side is not None:
+            coupling = side.parameters.coupling[:, :, : side.n_hidden]
+            own = np.exp(np.clip(coupling, -LARGEST_COUPLING, LARGEST_COUPLING))
+            on = expit(hidden_inputs(side, ratings[1 - kind], threads)[rows, : side.n_hidden])
+        start = np.searchsorted(chosen, columns.start)
+        return cls(start, row, columns.level[chosen], rest, on, own, growth)
+
+
+class ColdLogLikelihood:
+    """The sum of log P over ratings as if nobody had rated their column, and its gradient."""
+
+    def __init__(self, ratings: ColdRatings, threads: int) -> None:
+        self.ratings, self.threads = ratings, threads
+        n_columns, n, d = ratings.own.shape
+        dtype = ratings.rest.dtype
+        self.gradient = FeatureEffects.zeros(n_columns, n, d, ratings.growth.shape[2], dtype)
+        self._bound = np.searchsorted(
+            ratings.start, np.linspace(0, len(ratings.row), threads + 1).astype(np.int64)
+        )
+        self._bound[0], self._bound[-1] = 0, n_columns
+
+    def __call__(self, cold: FeatureEffects) -> float:
+        """Of columns with these parameters; `gradient` is that by them."""
+        told = self.ratings
+        (n_columns, n, d), units, dtype = told.own.shape, told.growth.shape[2], told.rest.dtype
+        objective = np.zeros(n_columns)
+
+        def work(thread: int) -> None:
+            room = tuple(np.empty(shape, dtype) for shape in ((n, d), d, n, units))
+            cold_gradients(
+                self._bound[thread], self._bound[thread + 1], told.start, told.row, told.level,
+                told.rest, told.on, told.own, told.growth, tuple(cold), room, tuple(self.gradient),
+                objective,
+            )  # fmt: skip
+
+        run_on_threads(self.threads, work)
+        return float(objective.sum())
+
+
+class EffectsLearning:
+    """One machine's effects of the features of its users (kind 0) or items (1)."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        ratings: CSRPair,
+        kind: int,
+        design: Array,
+        group: Array,
+        rules: FeatureRules,
+        threads: int,
+    ) -> None:
+        self.rules, self.group, self.design = rules, group, design
+        chosen = np.arange(len(ratings[kind].column))
+        if len(chosen) > rules.most_ratings:
+            chosen = np.random.default_rng(0).choice(len(chosen), rules.most_ratings, replace=False)
+            chosen.sort()
+        told = ColdRatings.of(machine, ratings, kind, chosen, threads)
+        self.log_likelihood = ColdLogLikelihood(told, threads)
+        size = np.diff(told.start).astype(np.float64)
+        self.weight = 1 / (1 + rules.alike * float(size @ size) / max(len(chosen), 1))
+        self.base = unknown_parameters(machine, kind)
+        side = machine.sides[1 - kind]
+        self._has_bias = side is not None and bool(side.parameters.rating_bias.size)
+        table = machine.features
+        self._level_group = table.group if table.n_groups < table.n_levels else None
+        _, n, d = told.own.shape
+        self.effects = FeatureEffects.zeros(design.shape[1], n, d, told.growth.shape[2])
+        start = np.array([rules.bias, rules.coupling, rules.hidden])
+        self.trust = np.tile(start, (int(group.max()) + 1, 1))
+        self.trust[0] *= rules.constant
+
+    def run(self) -> None:
+        """Rounds of maximisation, and of what it says of how far columns are trusted."""
+        self.slopes(self.effects)
+        known = self.information()
+        for _ in range(self.rules.rounds):
+            safe_point()
+            self._maximise(known)
+            self.slopes(self.effects)
+            known = self.information()
+            self._trust_anew(known)
+
+    def slopes(self, effects: FeatureEffects) -> tuple[float, Parts]:
+        """The weighed log-likelihood of effects, and its gradient."""
+        said = effects.of(self.design)
+        cold = FeatureEffects(*(
+            np.ascontiguousarray(part + known) for part, known in zip(said, self.base, strict=True)
+        ))  # fmt: skip
+        value = self.weight * self.log_likelihood(cold)
+        by_bias, by_coupling, by_hidden = self.log_likelihood.gradient
+        if not self._has_bias:
+            by_bias = 0 * by_bias
+        if self._level_group is not None:
+            by_coupling = _by_group(by_coupling, self._level_group)
+        slopes = [
+            self.weight * np.tensordot(self.design.T, part, 1)
+            for part in (by_bias, by_coupling, by_hidden)
+        ]
+        return value, slopes
+
+    def information(self) -> Parts:
+        """About the second derivative by each effect: the squares of the columns' slopes, added."""
+        square = (self.weight * self.design.T.astype(np.float64)) ** 2
+        return [
+            np.tensordot(square, part.astype(np.float64) ** 2, 1)
+            for part in self.log_likelihood.gradient
+        ]
+
+    def _maximise(self, known: Parts) -> None:
+        """By L-BFGS, in units of the deviation of each effect given the others."""
+        precision = self._precision()
+        unit = [((k + p) ** -0.5).astype(np.float32) for k, p in zip(known, precision, strict=True)]
+
+        def loss(parts: Parts) -> tuple[float, Parts]:
+            found = [part * u for part, u in zip(parts, unit, strict=True)]
+            value, slopes = self.slopes(FeatureEffects(*found))
+            pulls = [p * part for p, part in zip(precision, found, strict=True)]
+            held = sum(float((part * pull).sum()) for part, pull in zip(found, pulls, strict=True))
+            return held / 2 - value, [
+                ((pull - slope) * u).astype(np.float32)
+                for pull, slope, u in zip(pulls, slopes, unit, strict=True)
+            ]
+
+        start = [part / u for part, u in zip(self.effects, unit, strict=True)]
+        found = minimise(loss, start, self.rules.iterations, lambda _: None)
+        self.effects = FeatureEffects(*(part * u for part, u in zip(found, unit, strict=True)))
+
+    def _trust_anew(self, known: Parts) -> None:
+        """deviation^2 = sum of squares / (number of effects that the ratings determine)."""
+        precisions = self._precision()
+        for of, (part, k, p) in enumerate(zip(self.effects, known, precisions, strict=True)):
+            for column in range(1, len(self.trust) if part.size else 0):
+                mine = self.group == column
+                determined = float((k[mine] / (k[mine] + p[mine])).sum())
+                square = float((part[mine].astype(np.float64) ** 2).sum())
+                found = np.sqrt(square / max(determined, 1e-9))
+                self.trust[column, of] = np.clip(found, self.rules.least, self.rules.most)
+
+    def _precision(self) -> Parts:
+        """Of each effect's prior, to go with the effects."""
+        return [
+            (self.trust[self.group, of] ** -2.0).reshape(-1, *[1] * (part.ndim - 1))
+            for of, part in enumerate(self.effects)
+        ]
+
+
+def unknown_parameters(machine: Machine, kind: int) -> tuple[Array, Array, Array]:
+    """Bias, couplings and hidden inputs of a user (kind 0) or item (1) without ratings."""
+    side, other = machine.sides[1 - kind], machine.sides[kind]
+    n, dtype = len(machine.level_bias), machine.dtype
+    return (
+        np.zeros(n, dtype) if side is None else side.unknown_bias,
+        np.zeros((n, 0 if side is None else side.n_hidden), dtype),
+        np.zeros(0, dtype) if other is None
+        else other.parameters.hidden_bias[: other.n_hidden],
+    )  # fmt: skip
+
+
+def _by_group(by_coupling: Array, group: Array) -> Array:
+    """The mean over the levels of a group, (C, n, d): they share couplings."""
+    of_group = np.eye(int(group.max()) + 1, dtype=np.float32)[group]  # (n, groups)
+    share = of_group @ (of_group / of_group.sum(axis=0)).T
+    return np.ascontiguousarray(np.einsum("st,ctd->csd", share, by_coupling))
+
+
+def learn_features(
+    machines: Sequence[Machine],
+    ratings: CSRPair,
+    told: Told,
+    rules: FeatureRules,
+    threads: int,
+) -> Described:
+    """What the machines learn of features of users and of items; who has no ratings is filled in.
+
+    The machines have room for it (`with_row_inputs`).
+    """
+    found: list[KnownFeatures | None] = []
+    for kind, about in enumerate(told):
+        if about is None:
+            found.append(None)
+            continue
+        learning = [
+            EffectsLearning(
+                machine, ratings, kind, about.design, about.encoder.group, rules, threads
+            )
+            for machine in machines
+        ]
+        for one in learning:
+            one.run()
+        trust: Numbers = np.mean([one.trust for one in learning], axis=0)[1:]
+        effects = tuple(one.effects for one in learning)
+        found.append(KnownFeatures(about.encoder, about.design, effects, trust))
+    users, items = found
+    for kind, known in enumerate(found):
+        if known is not None:
+            fill_unrated(machines, kind, known, np.diff(ratings[kind].start) > 0)
+    return users, items
+
+
+def fill_unrated(machines: Sequence[Machine], kind: int, known: KnownFeatures, rated: Mask) -> None:
+    """Give those without ratings the parameters that their features say."""
+    unrated = known.design * ~rated[:, None]
+    for machine, effects in zip(machines, known.effects, strict=True):
+        fill_columns(machine, kind, effects, unrated)
+        fill_row_inputs(machine, kind, effects, unrated)

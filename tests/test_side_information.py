@@ -1,0 +1,339 @@
+"""Features of users and items: what they say of those whom nobody has rated."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.special import expit, log_softmax
+
+import ordbm
+from ordbm.data.feature_columns import HINGES, feature_table, fitted_encoder
+from ordbm.data.ids import IdMap
+from ordbm.errors import LeftOutWarning, RatingsError, SettingsError
+from ordbm.model.feature_effects import FeatureEffects
+from ordbm.model.rules import FeatureRules
+from ordbm.training.feature_learning import EffectsLearning, unknown_parameters
+
+N_USERS, N_ITEMS = 120, 80
+RATED_USERS, RATED_ITEMS = 100, 60
+TASTE = np.array([[1.2, -1.2, 0.0], [-1.2, 1.2, 0.0]])
+KEPT_SMALL = {"members": 1, "hidden": 4, "epochs": 8, "threads": 1}
+
+
+def population(seed=0):
+    """Who likes which genre, and ratings that follow it, of the first users and items."""
+    rng = np.random.default_rng(seed)
+    taste, genre = rng.integers(0, 2, N_USERS), rng.integers(0, 3, N_ITEMS)
+    rows = [
+        (u, i, int(np.clip(np.round(3 + TASTE[taste[u], genre[i]] + 0.7 * rng.normal()), 1, 5)))
+        for u in range(RATED_USERS)
+        for i in rng.choice(RATED_ITEMS, 15, replace=False)
+    ]
+    users = {
+        "user": list(range(N_USERS)),
+        "kind": [("left", "right")[one] for one in taste],
+        "age": rng.normal(40, 10, N_USERS).tolist(),
+    }
+    items = {
+        "item": list(range(N_ITEMS)),
+        "genres": [f"{'abc'[one]}|film" for one in genre],
+    }
+    return ordbm.Ratings(*zip(*rows, strict=True)), users, items, taste, genre
+
+
+RATINGS, USERS, ITEMS, TASTES, GENRES = population()
+
+
+@pytest.fixture(scope="module")
+def model():
+    fitted = ordbm.OrdinalBM(**KEPT_SMALL)
+    return fitted.fit(RATINGS, user_features=USERS, item_features=ITEMS)
+
+
+def truth(users, items):
+    return 3 + TASTE[TASTES[np.asarray(users)], GENRES[np.asarray(items)]]
+
+
+def log_loss(model, users, items):
+    """Against ratings drawn anew."""
+    rng = np.random.default_rng(5)
+    drawn = np.clip(np.round(truth(users, items) + 0.7 * rng.normal(size=len(users))), 1, 5)
+    return -model.log_probability(list(users), list(items), drawn.tolist()).mean()
+
+
+NEW_USERS = np.repeat(np.arange(RATED_USERS, N_USERS), N_ITEMS - RATED_ITEMS)
+NEW_ITEMS = np.tile(np.arange(RATED_ITEMS, N_ITEMS), N_USERS - RATED_USERS)
+
+
+# -- what is learnt -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("users", "items"),
+    [
+        (NEW_USERS, NEW_ITEMS),
+        (NEW_USERS, NEW_ITEMS - RATED_ITEMS),
+        (NEW_USERS - RATED_USERS, NEW_ITEMS),
+    ],
+)
+def test_people_and_items_without_ratings_are_predicted_by_their_features(model, users, items):
+    found = model.predict(users.tolist(), items.tolist())
+    assert np.corrcoef(found, truth(users, items))[0, 1] > 0.9
+    assert np.abs(found - truth(users, items)).mean() < 0.4
+
+
+def test_known_pairs_are_as_without_features(model):
+    alone = ordbm.OrdinalBM(**KEPT_SMALL).fit(RATINGS)
+    users, items = np.arange(RATED_USERS), np.arange(RATED_USERS) % RATED_ITEMS
+    assert log_loss(model, users, items) == pytest.approx(log_loss(alone, users, items), abs=0.03)
+
+
+def test_random_columns_cost_next_to_nothing(model):
+    rng = np.random.default_rng(3)
+    random = {f"x{k}": rng.normal(size=N_ITEMS).tolist() for k in range(15)}
+    with_random = ordbm.OrdinalBM(**KEPT_SMALL).fit(
+        RATINGS, user_features=USERS, item_features=ITEMS | random
+    )
+    worse = log_loss(with_random, NEW_USERS, NEW_ITEMS) - log_loss(model, NEW_USERS, NEW_ITEMS)
+    assert worse < 0.02
+    trust = with_random._state.described[1].trust[:, 0]
+    assert trust[1:].mean() < 0.3 * trust[0]  # genres come first
+
+
+def test_somebody_new_with_ratings_and_features_uses_both(model):
+    left = next(u for u in range(RATED_USERS, N_USERS) if TASTES[u] == 0)
+    right = next(u for u in range(RATED_USERS, N_USERS) if TASTES[u] == 1)
+    liked = int(np.flatnonzero(GENRES[:RATED_ITEMS] == 0)[0])
+    other = int(np.flatnonzero(GENRES[:RATED_ITEMS] == 0)[1])
+    said = {liked: 5}
+    for user in (left, right):
+        by_both = model.predict(user, other, ratings=said)[0]
+        assert by_both > model.predict(user, other)[0]  # by features alone
+    assert model.predict(left, other, ratings=said)[0] > model.predict(ratings=said, items=other)[0]
+    assert (
+        model.predict(right, other, ratings=said)[0] < model.predict(left, other, ratings=said)[0]
+    )
+
+
+def test_items_without_ratings_are_listed(model):
+    user = next(u for u in range(RATED_USERS) if TASTES[u] == 0)
+    new = range(RATED_ITEMS, N_ITEMS)
+    listed = model.recommend(user, n=3, candidates=list(new))
+    assert [GENRES[line.item] for line in listed] == [0, 0, 0]
+    everything = {line.item for line in model.recommend(user, n=N_ITEMS)}
+    assert everything >= set(new)
+
+
+# -- exactness ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def learning():
+    """In double precision, the effects somewhere off zero."""
+    told = ordbm.OrdinalBM(**KEPT_SMALL | {"epochs": 2}, dtype="float64").fit(RATINGS)
+    machine, ratings = told.machines[0], told._state.ratings
+    rng = np.random.default_rng(0)
+    design = np.column_stack([np.ones(RATED_ITEMS), rng.normal(size=(RATED_ITEMS, 2))])
+    group = np.array([0, 1, 2])
+    one = EffectsLearning(machine, ratings, 1, design, group, FeatureRules(), 1)
+    shapes = [part.shape for part in one.effects]
+    effects = FeatureEffects(*(0.3 * rng.normal(size=shape) for shape in shapes))
+    return told, one, design, effects
+
+
+def test_log_likelihood_is_that_of_a_machine_whose_item_nobody_rated(learning):
+    told, one, design, effects = learning
+    machine, rows = told.machines[0], told._state.ratings
+    base = unknown_parameters(machine, 1)
+    bias, coupling, inputs = (x + y for x, y in zip(effects.of(design), base, strict=True))
+    cold = one.log_likelihood.ratings
+    people = np.unique(rows.by_item.column)
+    users, items = machine.sides
+    x = told.conditioned[0].user_input
+    total = 0.0
+    for item in range(RATED_ITEMS):
+        for q in range(cold.start[item], cold.start[item + 1]):
+            user, level = people[cold.row[q]], cold.level[q]
+            others = x[user] - users.parameters.coupling[item, level]
+            scores = machine.level_bias + items.parameters.rating_bias[user] + bias[item]
+            scores = scores + np.logaddexp(0, others[: users.n_hidden] + coupling[item]).sum(axis=1)
+            own = items.parameters.coupling[user, :, : items.n_hidden]
+            scores = scores + np.logaddexp(0, inputs[item] + own).sum(axis=1)
+            total += log_softmax(scores)[level]
+    assert one.slopes(effects)[0] == pytest.approx(one.weight * total, rel=1e-9)
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_gradients_are_finite_differences(learning, part):
+    _, one, _, effects = learning
+    way = np.random.default_rng(part).normal(size=effects[part].shape)
+
+    def value(step):
+        moved = list(effects)
+        moved[part] = effects[part] + step * way
+        return one.slopes(FeatureEffects(*moved))[0]
+
+    slope = (one.slopes(effects)[1][part] * way).sum()
+    assert slope == pytest.approx((value(1e-5) - value(-1e-5)) / 2e-5, rel=1e-6)
+
+
+def test_all_machines_in_one_pass_say_what_each_says(model):
+    users, items = NEW_USERS[:40], NEW_ITEMS[:40]
+    state = model._state
+    each = state._slow_distribution(state.conditioned, users, items, "exact").proba
+    np.testing.assert_allclose(model.predict_proba(users.tolist(), items.tolist()), each, atol=1e-5)
+    side = model.machines[0].user_side
+    row_input = side.row_input[users[0], : side.n_hidden]
+    alpha = side.parameters.hidden_bias[: side.n_hidden]
+    np.testing.assert_allclose(
+        model.user_factors([int(users[0])])[0], expit(alpha + row_input), rtol=1e-5
+    )
+
+
+def test_the_same_bits_on_any_number_of_threads_and_from_a_file(model, tmp_path):
+    other = ordbm.OrdinalBM(**KEPT_SMALL | {"threads": 2})
+    other.fit(RATINGS, user_features=USERS, item_features=ITEMS)
+    model.save(tmp_path / "model.ordbm")
+    loaded = ordbm.load(tmp_path / "model.ordbm")
+    pairs = NEW_USERS.tolist(), NEW_ITEMS.tolist()
+    expected = model.predict_proba(*pairs)
+    for one in (other, loaded):
+        np.testing.assert_array_equal(one.predict_proba(*pairs), expected)
+    user, given = int(NEW_USERS[0]), {0: 5, 1: 2}
+    asked = [2, 3, int(NEW_ITEMS[0])]
+    np.testing.assert_array_equal(
+        loaded.predict_proba(user, asked, ratings=given),
+        model.predict_proba(user, asked, ratings=given),
+    )
+    loaded.save(tmp_path / "again.ordbm")
+    assert (tmp_path / "again.ordbm").read_bytes() == (tmp_path / "model.ordbm").read_bytes()
+
+
+def test_explanations_show_what_features_do(model):
+    user, item = int(NEW_USERS[0]), int(NEW_ITEMS[0])
+    both = model.explain(user, item)
+    assert {part.kind for part in both.parts} == {"user_features", "item_features"}
+    assert both.base + sum(part.effect for part in both.parts) == pytest.approx(both.final)
+    at_least = [value >= both.threshold for value in model.scale.values]
+    share = model.predict_proba(user, item)[0][at_least].sum()
+    assert both.final == pytest.approx(np.log(share / (1 - share)), abs=1e-4)
+    assert "what is known of the user" in str(both)
+    given = model.explain(user, item, ratings={0: 5})
+    assert given.base + sum(part.effect for part in given.parts) == pytest.approx(given.final)
+    assert {"user", "taste", "user_features", "item_features"} <= {p.kind for p in given.parts}
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+
+def encoded(table, kind="item", known=range(20), means=None):
+    found = feature_table(table, kind, IdMap.of(list(known))[0])
+    n = len(found.ids)
+    means = np.random.default_rng(0).normal(size=n) if means is None else means
+    return fitted_encoder(found, kind, np.ones(n, bool), means), found
+
+
+NUMBERS = np.random.default_rng(1).normal(size=20)
+TABLE = {
+    "item": list(range(20)),
+    "year": [None if k == 3 else float(x) for k, x in enumerate(NUMBERS)],
+    "country": [None if k == 4 else ("de", "fr")[k % 2] for k in range(20)],
+    "tags": [["x", "y"] if k % 3 else ["y"] for k in range(20)],
+}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        dict,
+        pd.DataFrame,
+        pl.DataFrame,
+        lambda table: pl.DataFrame(table).lazy(),
+        lambda table: pl.DataFrame(table).to_arrow(),
+        lambda table: pl.DataFrame(table).to_dicts(),
+    ],
+)
+def test_tables_of_any_kind_say_the_same(make):
+    expected, table = encoded(TABLE)
+    encoder, found = encoded(make(TABLE))
+    assert encoder.columns == expected.columns
+    np.testing.assert_array_equal(
+        encoder.encoded(found.columns, 20), expected.encoded(table.columns, 20)
+    )
+
+
+def test_columns_become_features():
+    encoder, table = encoded(TABLE)
+    assert encoder.names == ("year", "country", "tags")
+    assert encoder.group.tolist() == [0] + [1] * (1 + HINGES) + [2] * 2 + [3]  # all have y
+    found = encoder.encoded(table.columns, 20)
+    assert (found[:, 0] == 1).all()
+    np.testing.assert_allclose(found[:, 1:].mean(axis=0), 0, atol=1e-6)
+    assert not found[3, 1 : 2 + HINGES].any()  # missing: the mean
+    assert not found[4, 2 + HINGES : 4 + HINGES].any()
+    x = np.delete(NUMBERS, 3)
+    np.testing.assert_allclose(found[:, 1], np.insert((x - x.mean()) / x.std(), 3, 0), atol=1e-6)
+    assert (encoder.encoded({}, 2)[:, 1:] == 0).all()
+
+
+def test_text_may_hold_several_values_and_numbers():
+    split, _ = encoded(
+        {"item": list(range(20)), "tags": ["x|y" if k % 3 else "z" for k in range(20)]}
+    )
+    assert split.columns[0].values == ("x", "y", "z")
+    numbers, _ = encoded({"item": list(range(20)), "year": [str(x) for x in NUMBERS]})
+    assert numbers.columns[0].mean == pytest.approx(NUMBERS.mean())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"item": [0, 0, *range(2, 20)]}, "item 0 is there more than once \\(rows 0 and 1\\)"),
+        ({"item": [None, *range(1, 20)]}, "row 0 has no item"),
+        ({"item": [str(k) for k in range(20)]}, "none of its 20 ids"),
+        ({"year": [float("inf"), *NUMBERS[1:]]}, "column 'year' is inf for 0 \\(row 0\\)"),
+        ({"year": (3 + np.random.default_rng(0).normal(size=20)).tolist()}, "the rating itself"),
+    ],
+)
+def test_what_cannot_be_right_is_an_error(change, said):
+    with pytest.raises(RatingsError, match=said):
+        encoded(TABLE | change)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([1.0] * 20, "constant"),
+        ([None] * 20, "all missing"),
+        ([f"film {k}" for k in range(20)], "an id in disguise"),
+        ([1000 + 2 * k for k in range(20)], "an id in disguise"),
+        (["same"] * 20, "constant"),
+    ],
+)
+def test_columns_that_say_nothing_are_named_and_left_out(values, said):
+    with pytest.warns(LeftOutWarning, match=f"left out 'odd' \\({said}"):
+        encoder, _ = encoded(TABLE | {"odd": values})
+    assert encoder.names == ("year", "country", "tags")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeftOutWarning)
+        with pytest.raises(RatingsError, match="no column says anything"):
+            encoded({"item": TABLE["item"], "odd": values})
+
+
+def test_a_table_that_is_refused_leaves_the_model_as_it_was(model):
+    before = model.predict(0, list(range(10)))
+    with pytest.raises(RatingsError, match="more than once"):
+        model.fit(RATINGS, item_features={"item": [0, 0], "x": [1.0, 2.0]})
+    np.testing.assert_array_equal(model.predict(0, list(range(10))), before)
+
+
+def test_continuous_ratings_have_no_features_yet():
+    rng = np.random.default_rng(0)
+    ratings = ordbm.Ratings(
+        *rng.integers(0, 20, (2, 100)), rng.normal(size=100), scale="continuous"
+    )
+    table = {"item": list(range(20)), "x": rng.normal(size=20).tolist()}
+    with pytest.raises(SettingsError, match="a rating scale of levels"):
+        ordbm.OrdinalBM(members=1).fit(ratings, item_features=table)
