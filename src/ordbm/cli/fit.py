@@ -10,7 +10,13 @@ from typer import Option
 
 import ordbm
 from ordbm.cli.app import app
-from ordbm.cli.inputs import RatingsSource, check_target, facts_in_words, ratings_and_facts
+from ordbm.cli.inputs import (
+    RatingsSource,
+    check_target,
+    facts_in_words,
+    features_in,
+    ratings_and_facts,
+)
 from ordbm.cli.options import Force, Json, ModelOptions, Quiet, ReadingOptions, unfolded
 from ordbm.cli.output import count_in_words, fit_bar, print_json, stderr
 
@@ -31,6 +37,15 @@ def fit(
             metavar="FRACTION",
         ),
     ] = 0.0,
+    user_features: Annotated[
+        Path | None,
+        Option(
+            help="A csv or tsv of what is known of users: ids first or in a column named user, a "
+            "column for each thing; several values in one are split by |.",
+            metavar="FILE",
+        ),
+    ] = None,
+    item_features: Annotated[Path | None, Option(help="The same of items.", metavar="FILE")] = None,
     checkpoint: Annotated[
         Path | None,
         Option(help="Folder for a checkpoint after every epoch.", metavar="DIR"),
@@ -52,7 +67,8 @@ def fit(
     Ctrl-C ends the learning in good order: the model so far is saved. A second Ctrl-C ends it at
     once.
 
-    Example: `ordbm fit ratings.csv -o model.ordbm --validation 0.1 --hidden 80`
+    Examples: `ordbm fit ratings.csv -o model.ordbm --validation 0.1 --hidden 80` ·
+    `ordbm fit ratings.csv -o model.ordbm --item-features movies.csv`
     """
     # help must be quick
     from ordbm.persistence.checkpoint import FILE  # noqa: PLC0415
@@ -65,6 +81,10 @@ def fit(
     check_target(output, None if force else is_container)
     model = model_options.model()
     ratings, found = ratings_and_facts(source, reading)
+    about: dict[str, Any] = {
+        "user_features": features_in(user_features, ratings.users, "user"),
+        "item_features": features_in(item_features, ratings.items, "item"),
+    }
     say = stderr(quiet or as_json).print
     say(facts_in_words(found), markup=False)
     if checkpoint is not None and not resume and (checkpoint / FILE).exists():
@@ -78,8 +98,9 @@ def fit(
         say(cost.advice, markup=False)
     with fit_bar(quiet or as_json) as show:
         model.fit(
-            learn, validation=held_out, callbacks=[show], checkpoint=checkpoint, resume=resume
-        )
+            learn, validation=held_out, callbacks=[show], checkpoint=checkpoint, resume=resume,
+            **about,
+        )  # fmt: skip
     model.save(output, overwrite=force)
     summary = _summary(model, found, output)
     if as_json:

@@ -187,6 +187,28 @@ def check_target(path: Path | None, ours: Ours | None = None) -> None:
             ) from None
 
 
+def features_in(path: Path | None, known: IdMap, kind: str) -> dict[str, list[Any]] | None:
+    """What a csv or tsv says of users or items (`kind`), by column; ids as the ratings have them.
+
+    The ids are in a column called like them, or in the first.
+    """
+    if path is None:
+        return None
+    from ordbm.data.columns import is_usual_name
+    from ordbm.datasets import matched_ids
+    from ordbm.datasets.titles import read_item_table
+
+    names, rows = read_item_table(path)
+    if not rows:
+        raise ordbm.errors.RatingsError(f"{path} has no rows below its header: give a table")
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    if len(columns) < len(names):
+        raise ordbm.errors.RatingsError(f"{path} has two columns of one name: rename one")
+    key = next((name for name in names if name == kind or is_usual_name(name, kind)), names[0])
+    ids = list(matched_ids(columns.pop(key), known))
+    return {kind: ids, **columns}
+
+
 def titles_of(source: str | None, model: OrdinalBM) -> dict[Any, str] | None:
     """What the model's items are called, by id; None if nobody asked for it."""
     if source is None:

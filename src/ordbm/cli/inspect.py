@@ -55,6 +55,8 @@ def inspect(
         "trained_on": _trained_on(model),
         "training": _training(model),
         "history": model.history,
+        "user_features": trusted_features(model, 0),
+        "item_features": trusted_features(model, 1),
         "item_links": strongest_links(model, 0, items_of(model), n),
         "user_links": strongest_links(model, 1, users_of(model), n),
     }
@@ -67,6 +69,15 @@ def inspect(
     out.print(facts({"file": f"{file} ({found['bytes'] / 1e6:.1f} MB)", **_identity(model)}))
     out.print(facts(found["trained_on"], title="\nTrained on"))
     out.print(facts(found["training"], title="\nTraining"))
+    for kind in ("user", "item"):
+        if trusted := found[f"{kind}_features"]:
+            out.print(
+                table(
+                    ("column", "features", "biases", "couplings", "hidden units"),
+                    [tuple(one.values()) for one in trusted],
+                    title=f"\nFeatures of {kind}s: the deviation of their effects",
+                )
+            )
     for kind, called in (("item", names), ("user", {})):
         links: list[dict[str, Any]] = found[f"{kind}_links"]
         if links:
@@ -80,6 +91,21 @@ def inspect(
     if near is not None:
         nearest = [(_name(one.id, names), one.similarity) for one in near]
         out.print(table(("item", "cosine"), nearest, title=f"\nNearest to {item} in hidden space"))
+
+
+def trusted_features(model: OrdinalBM, kind: int) -> list[dict[str, Any]]:
+    """The columns of a table of users (0) or items (1), and the deviations of their effects."""
+    about = model._state.described[kind]
+    if about is None:
+        return []
+    return [
+        {
+            "column": column.name,
+            "features": column.width,
+            **dict(zip(("biases", "couplings", "hidden"), trust.tolist(), strict=True)),
+        }
+        for column, trust in zip(about.encoder.columns, about.trust, strict=True)
+    ]
 
 
 def strongest_links(model: OrdinalBM, number: int, ids: IdMap, n: int) -> list[dict[str, Any]]:

@@ -1,0 +1,150 @@
+"""What features of users and items give where there are no ratings, beside other libraries.
+
+    benchmarks/features [--data ml-100k,ml-1m] [--models ordbm,plain,myfm,cmfrec] [--members 1]
+
+- cells: a fifth of the users and of the items held out wholly; known pairs, new items, new users,
+  and both new
+- new users who gave 0, 1, 3, 5, 10 and 20 ratings: ordbm folds them in, others are fitted anew
+
+Each fit is a row of `benchmarks/results/features.jsonl`; starting again goes on with those that are
+missing. `features.md` is written from the rows. Nothing is chosen on these ratings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import time
+import warnings
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from features_data import GIVEN, Table, cut, first_given, read, scores
+from provenance import commit, cpu_model
+
+import ordbm
+
+HERE = Path(__file__).resolve().parent
+FILES = HERE.parent.parent / "shared" / "data"
+PEERS = {"myfm": "peers", "cmfrec": "peers-features"}  # and their environments
+CALLED = {"ordbm": "ordbm", "plain": "ordbm without features", "myfm": "myFM", "cmfrec": "cmfrec"}
+
+Row = dict[str, Any]
+
+
+def frame(table: Table, key: str) -> dict[str, list[Any]]:
+    """The table by columns."""
+    names = next(iter(table.values()))
+    return {key: list(table), **{name: [row[name] for row in table.values()] for name in names}}
+
+
+def ours(path: Path, data: str, seed: int, members: int | None, *, features: bool) -> Row:
+    """One fit; new users are folded in."""
+    ratings, users, items = read(path, data)
+    made = cut(ratings, seed)
+    model = ordbm.OrdinalBM(members=members, seed=seed)
+    about = {"user_features": frame(users, "user"), "item_features": frame(items, "item")}
+    started = time.perf_counter()
+    model.fit(ordbm.Ratings(*made.train.T, scale=[1, 2, 3, 4, 5]), **(about if features else {}))
+    seconds = time.perf_counter() - started
+    found = {
+        name: scores(model.predict_proba(cell[:, 0], cell[:, 1]), cell[:, 2])
+        for name, cell in made.cells.items()
+    }
+    asked = made.asked
+    for n in GIVEN:
+        said: dict[int, dict[int, int]] = {user: {} for user in np.unique(asked[:, 0]).tolist()}
+        for user, item, rating in first_given(made.given, n).tolist():
+            said[user][item] = rating
+        told = {"ratings": said} if n else {}
+        proba = model.predict_proba(asked[:, 0].tolist(), asked[:, 1].tolist(), **told)
+        found[f"{n} given"] = scores(proba, asked[:, 2])
+    return {"seconds": seconds, "scores": found, "members": len(model.machines)}
+
+
+def peer(model: str, path: Path, data: str, seed: int, python: str) -> Row:
+    """One fit for each number of given ratings, in an environment of its own."""
+    seconds, found = 0.0, {}
+    for n in GIVEN:
+        command = [
+            python, str(HERE / "peers" / "rate_features.py"), model, str(path), data,
+            "--given", str(n), "--seed", str(seed),
+        ]  # fmt: skip
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)  # noqa: S603
+        said = json.loads(done.stdout.splitlines()[-1])
+        seconds += said["seconds"]
+        found |= said["scores"]
+    return {"seconds": seconds, "scores": found}
+
+
+def python_of(environment: str) -> str:
+    """The Python of an environment, which is made if it is not there."""
+    told = os.environ.get(f"PYTHON_{environment.upper().replace('-', '_')}")
+    if told:
+        return told
+    made = subprocess.run(  # noqa: S603
+        [str(HERE / "environment"), environment], stdout=subprocess.PIPE, check=True, text=True
+    )
+    return made.stdout.strip()
+
+
+def page(rows: list[Row]) -> str:
+    """Tables of all scores."""
+    lines = ["# Features of users and items", "", "Written by `benchmarks/features`.", ""]
+    for data, seed in sorted({(row["data"], row["seed"]) for row in rows}):
+        mine = [row for row in rows if (row["data"], row["seed"]) == (data, seed)]
+        for measure, words in (("log_loss", "log-loss"), ("rmse", "RMSE"), ("mae", "MAE")):
+            cells = list(mine[0]["scores"])
+            names = [CALLED[row["model"]] for row in mine]
+            lines += [f"## {data}, seed {seed}: {words}", "", f"| | {' | '.join(names)} |"]
+            lines += ["| --- |" + " ---: |" * len(names)]
+            for cell in cells:
+                values = [row["scores"].get(cell, {}).get(measure) for row in mine]
+                said = ["–" if value is None else f"{value:.4f}" for value in values]
+                lines.append(f"| {cell} | {' | '.join(said)} |")
+            lines.append("")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure what is missing and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", default="ml-100k,ml-1m")
+    parser.add_argument("--models", default=",".join(CALLED))
+    parser.add_argument("--members", type=int, help="machines of ours (default: as by the ratings)")
+    parser.add_argument("--seed", type=int, default=0, help="of cells and machines")
+    parser.add_argument("--files", type=Path, default=FILES, help="folder of the data files")
+    parser.add_argument("--results", type=Path, default=HERE / "results" / "features.jsonl")
+    told = parser.parse_args()
+    warnings.simplefilter("ignore", ordbm.errors.UnknownIdsWarning)
+    results: Path = told.results
+    rows: list[Row] = []
+    if results.exists():
+        rows = [json.loads(line) for line in results.read_text().splitlines()]
+    for data in told.data.split(","):
+        path = told.files / f"{data}.zip"
+        if not path.exists():
+            parser.error(f"no {path}: say where the data files are with --files")
+        for model in told.models.split(","):
+            what = {"data": data, "model": model, "seed": told.seed}
+            if any(what.items() <= row.items() for row in rows):
+                continue
+            print(json.dumps(what), flush=True)
+            if model in PEERS:
+                found = peer(model, path, data, told.seed, python_of(PEERS[model]))
+            else:
+                features = model == "ordbm"
+                found = ours(path, data, told.seed, told.members, features=features)
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            rows.append(what | found | {"time": now, "commit": commit(), "cpu": cpu_model()})
+            results.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            results.with_suffix(".md").write_text(page(rows))
+    print(results.with_suffix(".md"))
+
+
+if __name__ == "__main__":
+    main()
