@@ -9,6 +9,7 @@ import pytest
 from scipy.special import expit, log_softmax
 
 import ordbm
+from cli_runs import answer, json_answer
 from ordbm.data.feature_columns import HINGES, feature_table, fitted_encoder
 from ordbm.data.ids import IdMap
 from ordbm.errors import LeftOutWarning, RatingsError, SettingsError
@@ -337,3 +338,19 @@ def test_continuous_ratings_have_no_features_yet():
     table = {"item": list(range(20)), "x": rng.normal(size=20).tolist()}
     with pytest.raises(SettingsError, match="a rating scale of levels"):
         ordbm.OrdinalBM(members=1).fit(ratings, item_features=table)
+
+
+def test_the_command_line_takes_tables_and_says_how_far_they_are_trusted(tmp_path):
+    ordbm.write_ratings(RATINGS, tmp_path / "ratings.csv")
+    pd.DataFrame(ITEMS).to_csv(tmp_path / "films.csv", index=False)
+    told = ["--members", "1", "--hidden", "4", "--epochs", "1"]
+    answer(
+        "fit", tmp_path / "ratings.csv", "-o", tmp_path / "model.ordbm", *told,
+        "--item-features", tmp_path / "films.csv",
+    )  # fmt: skip
+    found = json_answer("inspect", tmp_path / "model.ordbm")
+    assert [one["column"] for one in found["item_features"]] == ["genres"]
+    assert found["user_features"] == []
+    assert "genres" in answer("inspect", tmp_path / "model.ordbm")
+    loaded = ordbm.load(tmp_path / "model.ordbm")
+    assert RATED_ITEMS in loaded._state.items
