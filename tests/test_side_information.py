@@ -127,6 +127,28 @@ def test_items_without_ratings_are_listed(model):
     assert everything >= set(new)
 
 
+def test_first_ratings_of_somebody_described_are_taken_in(model, tmp_path):
+    model.save(tmp_path / "model.ordbm")
+    grown = ordbm.load(tmp_path / "model.ordbm")
+    user = next(u for u in range(RATED_USERS, N_USERS) if TASTES[u] == 0)
+    liked = np.flatnonzero(GENRES[:RATED_ITEMS] == 1)[:6].tolist()  # not as others like them
+    grown.partial_fit([(user, item, 5) for item in liked])
+    asked = np.flatnonzero(GENRES == 1)[7:].tolist()
+    before, after = model.predict(user, asked), grown.predict(user, asked)
+    assert after.mean() > before.mean()
+    others = [u for u in NEW_USERS.tolist() if u != user][:20]
+    np.testing.assert_allclose(  # known by their features still
+        grown.predict(others, [0] * 20), model.predict(others, [0] * 20), atol=0.2
+    )
+    grown.partial_fit([("somebody", 0, 4)])
+    grown.save(tmp_path / "grown.ordbm")
+    again = ordbm.load(tmp_path / "grown.ordbm")
+    for one in (user, "somebody", int(NEW_USERS[-1])):
+        np.testing.assert_array_equal(
+            again.predict_proba(one, asked), grown.predict_proba(one, asked)
+        )
+
+
 # -- exactness ------------------------------------------------------------------------------------
 
 

@@ -46,12 +46,26 @@ class KnownFeatures(NamedTuple):
     design: Array  # (ids, q) float32; a row of zeros if nothing is known
     effects: tuple[FeatureEffects, ...]  # of each machine
     trust: Numbers  # (columns, 3) the prior deviation of effects on biases, couplings, hidden units
+    unrated: Mask  # (ids,) who had no ratings when that was learnt: what they own follows from it
 
     @property
     def described(self) -> Mask:
         """Of whom something is known, (ids,)."""
         found: Mask = self.design[:, 0] > 0
         return found
+
+    @property
+    def expected(self) -> Array:
+        """The features of those whose parameters are expected to follow them, zero for others."""
+        return self.design * self.unrated[:, None]
+
+    def for_ids(self, n_ids: int) -> KnownFeatures:
+        """The same for so many ids, of the new of whom nothing is known."""
+        more = n_ids - len(self.design)
+        return self._replace(
+            design=np.pad(self.design, ((0, more), (0, 0))),
+            unrated=np.pad(self.unrated, (0, more), constant_values=True),
+        )
 
 
 Described = tuple[KnownFeatures | None, KnownFeatures | None]  # users, items
@@ -84,6 +98,16 @@ def with_row_inputs(machines: Sequence[Machine], told: Told | Described) -> list
         )
         for machine in machines
     ]
+
+
+def described_machines(machines: Sequence[Machine], described: Described) -> list[Machine]:
+    """The machines with what features say to the hidden units of those without ratings."""
+    machines = with_row_inputs(machines, described)
+    for kind, about in enumerate(described):
+        if about is not None:
+            for machine, effects in zip(machines, about.effects, strict=True):
+                fill_row_inputs(machine, kind, effects, about.expected)
+    return machines
 
 
 def fill_row_inputs(machine: Machine, kind: int, effects: FeatureEffects, design: Array) -> None:

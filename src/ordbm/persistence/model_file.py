@@ -25,6 +25,7 @@ from ordbm.errors import ModelFileError
 from ordbm.inference.distributions import cell_points, level_cells
 from ordbm.inference.fitted import FittedModel, Growth, Origin
 from ordbm.kernels.structures import padded
+from ordbm.model.feature_effects import described_machines
 from ordbm.model.features import Features, features
 from ordbm.model.learners import learner_of
 from ordbm.model.machine import Machine, Parameters, Side
@@ -43,7 +44,6 @@ from ordbm.persistence.container import (
 from ordbm.persistence.json_values import STORABLE, packed_ids, unpacked_ids
 from ordbm.persistence.packed_tables import MemoryClaimError, PackedTables, packed_tables
 from ordbm.persistence.stored_features import (
-    described_machines,
     feature_arrays,
     packed_features,
     unpacked_features,
@@ -210,8 +210,7 @@ def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
     sizes = len(users), len(items)
     described = unpacked_features(header.get("described"), arrays, machines, sizes)
     given = CSRPair(*with_transpose(rows, len(items)))
-    rated = np.diff(given.by_user.start) > 0, np.diff(given.by_item.start) > 0
-    machines = described_machines(machines, described, rated)
+    machines = described_machines(machines, described)
     if arrays:
         raise ValueError(f"{min(arrays)} has no place in it")
     return Stored(

@@ -13,13 +13,11 @@ from ordbm.model.feature_effects import (
     Described,
     FeatureEffects,
     KnownFeatures,
-    fill_row_inputs,
-    with_row_inputs,
 )
 from ordbm.model.machine import Machine, is_within_reach
 from ordbm.persistence.container import Arrays, taken
 from ordbm.persistence.json_values import packed, unpacked
-from ordbm.runtime.arrays import Array, Mask
+from ordbm.runtime.arrays import Array
 
 KINDS = ("user", "item")
 
@@ -43,6 +41,7 @@ def feature_arrays(described: Described) -> Arrays:
             f"{place}.mean": about.encoder.mean,
             f"{place}.design": about.design,
             f"{place}.trust": about.trust,
+            f"{place}.unrated": about.unrated.astype(np.uint8),
         }
         for member, effects in enumerate(about.effects):
             for name, array in effects._asdict().items():
@@ -63,19 +62,6 @@ def unpacked_features(
         for kind, (columns, n) in enumerate(zip(plain, n_ids, strict=True))
     )
     return users, items
-
-
-def described_machines(
-    machines: Sequence[Machine], described: Described, rated: tuple[Mask, Mask]
-) -> list[Machine]:
-    """The machines with what features say to the hidden units of those without ratings."""
-    machines = with_row_inputs(machines, described)
-    for kind, about in enumerate(described):
-        if about is not None:
-            unrated = about.design * ~rated[kind][:, None]
-            for machine, effects in zip(machines, about.effects, strict=True):
-                fill_row_inputs(machine, kind, effects, unrated)
-    return machines
 
 
 def _known(
@@ -111,7 +97,8 @@ def _known(
                 *(own(f"{member}.{name}", np.float32, *shape) for name, shape in shapes.items())
             )
         )
-    return KnownFeatures(encoder, design, tuple(effects), trust)
+    unrated = own("unrated", np.uint8, n_ids)
+    return KnownFeatures(encoder, design, tuple(effects), trust, unrated > 0)
 
 
 def _packed_column(column: NumberColumn | ValueColumn) -> dict[str, Any]:

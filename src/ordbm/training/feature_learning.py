@@ -32,7 +32,7 @@ from ordbm.model.feature_effects import (
 from ordbm.model.machine import Machine
 from ordbm.model.rules import FeatureRules
 from ordbm.model.side_scores import hidden_inputs
-from ordbm.runtime.arrays import Array, Mask, Numbers
+from ordbm.runtime.arrays import Array, Numbers
 from ordbm.runtime.interruption import safe_point
 from ordbm.runtime.threads import run_on_threads
 from ordbm.training.lbfgs import Parts, minimise
@@ -259,17 +259,11 @@ def learn_features(
             one.run()
         trust: Numbers = np.mean([one.trust for one in learning], axis=0)[1:]
         effects = tuple(one.effects for one in learning)
-        found.append(KnownFeatures(about.encoder, about.design, effects, trust))
-    users, items = found
+        unrated = np.diff(ratings[kind].start) == 0
+        found.append(KnownFeatures(about.encoder, about.design, effects, trust, unrated))
     for kind, known in enumerate(found):
         if known is not None:
-            fill_unrated(machines, kind, known, np.diff(ratings[kind].start) > 0)
-    return users, items
-
-
-def fill_unrated(machines: Sequence[Machine], kind: int, known: KnownFeatures, rated: Mask) -> None:
-    """Give those without ratings the parameters that their features say."""
-    unrated = known.design * ~rated[:, None]
-    for machine, effects in zip(machines, known.effects, strict=True):
-        fill_columns(machine, kind, effects, unrated)
-        fill_row_inputs(machine, kind, effects, unrated)
+            for machine, said in zip(machines, known.effects, strict=True):
+                fill_columns(machine, kind, said, known.expected)
+                fill_row_inputs(machine, kind, said, known.expected)
+    return found[0], found[1]

@@ -12,6 +12,7 @@ from ordbm.data.ids import IdMap
 from ordbm.errors import DivergedError
 from ordbm.inference.fitted import FittedModel
 from ordbm.inference.fold_in import OwnPrior
+from ordbm.model.feature_effects import described_machines
 from ordbm.model.learners import Learner, Priors
 from ordbm.model.machine import Machine, Side
 from ordbm.model.rounding import round_columns_of
@@ -184,17 +185,24 @@ def _with_ratings(
     fitted: FittedModel, users: IdMap, items: IdMap, rated: RatedPairs
 ) -> FittedModel:
     """A copy of the model with these ratings instead."""
+    known_users, known_items = fitted.described
+    described = (
+        known_users and known_users.for_ids(len(users)),
+        known_items and known_items.for_ids(len(items)),
+    )
+    machines = [_grown_machine(machine, len(users), len(items)) for machine in fitted.machines]
     return FittedModel(
         users,
         items,
         fitted.scale,
         fitted.standardiser,
-        [_grown_machine(machine, len(users), len(items)) for machine in fitted.machines],
+        described_machines(machines, described),
         CSRPair(*with_transpose(rated.rows(len(users)), len(items))),
         fitted.threads,
         fitted.origin,
         times=rated.time,
         growth=fitted.growth,
+        described=described,
     )
 
 
@@ -246,16 +254,29 @@ def _rules(
         _typical(model, number, n_columns, priors) for model in (larger, smaller, after)
     )
     curvature = learner.optimiser.bias_curvature * one.features.curvature(side.n_hidden)
-    return [
-        ColumnRules(
-            OwnPrior.of(machine, own.precision, own.unit, own.bias, number),
-            curvature,
-            now,
-            typical - fewer,
-            {column: tables[member] for column, tables in means.items()},
-        )
-        for member, machine in enumerate(after.machines)
-    ]
+    found = []
+    for member, machine in enumerate(after.machines):
+        mean = {column: tables[member] for column, tables in means.items()}
+        expected = now.copy()
+        _expect_by_features(after, member, number, mean, expected)
+        prior = OwnPrior.of(machine, own.precision, own.unit, own.bias, number)
+        found.append(ColumnRules(prior, curvature, expected, typical - fewer, mean))
+    return found
+
+
+def _expect_by_features(
+    after: FittedModel, member: int, number: int, mean: dict[int, Array], typical: Array
+) -> None:
+    """Let couplings and biases of described columns be expected where their features say."""
+    about, side = after.described[1 - number], after.machines[member].sides[number]
+    columns = np.array(list(mean), np.int64)
+    if about is None or side is None or not len(columns):
+        return
+    columns = columns[(about.described & about.unrated)[columns]]
+    said = about.effects[member].of(about.design[columns])
+    typical[columns] = side.unknown_bias + said.bias
+    for column, coupling in zip(columns.tolist(), said.coupling, strict=True):
+        mean[column] = mean[column] + coupling
 
 
 def _typical(model: FittedModel, number: int, n_columns: int, priors: Priors) -> Array:
