@@ -1,6 +1,6 @@
 # Every target sets up what it needs; all it takes is a Python >= 3.11 with venv.
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo test test-avx2 test-all lint format docs fuzz release bench peers ranking scaling trials presence interruptions mutants constraints clean
+.PHONY: help demo serve-demo test test-avx2 test-all lint format docs fuzz release bench peers ranking scaling trials presence features interruptions mutants constraints clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -73,6 +73,9 @@ scaling: $(VENV)/.dev  ## Measure time and memory by the number of ratings (ARGS
 
 trials: $(VENV)/.dev  ## Try settings on validation ratings (ARGS="--data filmtrust --plan")
 	PYTHON=$(BIN)/python benchmarks/trials $(ARGS)
+
+features: $(VENV)/.dev  ## Measure what features of users and items give (ARGS="--data ml-100k")
+	PYTHON=$(BIN)/python benchmarks/features $(ARGS)
 
 presence: $(VENV)/.dev  ## Measure what presence gives and costs (ARGS="--only reliability")
 	PYTHON=$(BIN)/python benchmarks/presence $(ARGS)
