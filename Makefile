@@ -1,6 +1,6 @@
 # Every target sets up what it needs; all it takes is a Python >= 3.11 with venv.
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo test test-avx2 test-all lint format docs fuzz release bench peers ranking scaling trials presence features interruptions mutants constraints clean
+.PHONY: help demo serve-demo test test-avx2 test-all lint format docs fuzz release bench peers ranking scaling trials structure presence features interruptions mutants constraints clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -76,6 +76,9 @@ trials: $(VENV)/.dev  ## Try settings on validation ratings (ARGS="--data filmtr
 
 features: $(VENV)/.dev  ## Measure what features of users and items give (ARGS="--data ml-100k")
 	PYTHON=$(BIN)/python benchmarks/features $(ARGS)
+
+structure: $(VENV)/.dev  ## Measure which structures are found (ARGS="--recovery --data filmtrust")
+	PYTHON=$(BIN)/python benchmarks/structure $(ARGS)
 
 presence: $(VENV)/.dev  ## Measure what presence gives and costs (ARGS="--only reliability")
 	PYTHON=$(BIN)/python benchmarks/presence $(ARGS)

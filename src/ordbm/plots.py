@@ -20,6 +20,7 @@ from ordbm.inference.distributions import (
     RatingDistribution,
 )
 from ordbm.metrics.calibration import Reliability
+from ordbm.model.structure import PARTS_IN_WORDS, Structure, size_in_words
 from ordbm.runtime.checks import check_count
 from ordbm.runtime.printable import shown
 from ordbm.training.loop import EpochRecord
@@ -112,6 +113,29 @@ def plot_learning(history: Sequence[EpochRecord], *, ax: Axes | None = None) -> 
     ax.set_ylabel("loss per rating")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.margins(x=0.05, y=0.12)
+    return ax
+
+
+def plot_structure(structure: Structure | None, *, ax: Axes | None = None) -> Axes:
+    """What each size that was tried did to the inner validation log-loss, in the order of trials.
+
+    With one standard error to either side; a filled dot was taken. `model.structure` has them.
+    """
+    if structure is None or not structure.trials:
+        raise RatingsError('nothing to draw: the model was not fitted with structure="auto"')
+    trials = structure.trials
+    ax = _axes(ax, (6.4, max(2.4, 1.0 + 0.24 * len(trials))))
+    place = np.arange(len(trials))
+    rise, error = (np.array([getattr(one, name) for one in trials]) for name in ("rise", "error"))
+    taken = np.array([one.accepted for one in trials])
+    ax.axvline(0.0, color=GREY, linewidth=0.8, linestyle=(0, (4, 3)))
+    ax.errorbar(rise, place, xerr=error, fmt="none", ecolor=_PALE, elinewidth=2)
+    ax.scatter(rise[taken], place[taken], color=BLUE, zorder=3)
+    ax.scatter(rise[~taken], place[~taken], facecolors="white", edgecolors=ORANGE, zorder=3)
+    names = [f"{PARTS_IN_WORDS[one.part]}: {size_in_words(one.size)}" for one in trials]
+    ax.set_yticks(place, names)
+    ax.invert_yaxis()
+    ax.set_xlabel("rise of the log-loss (filled: taken)")
     return ax
 
 

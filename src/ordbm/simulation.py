@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from ordbm.inference.people import Users
 from ordbm.model.features import Features
 from ordbm.model.features import features as feature_tables
 from ordbm.model.machine import Machine, Side, new_side
-from ordbm.model.neighbours import no_links
+from ordbm.model.neighbours import Links, links_between, no_links
 from ordbm.model.settings import FeatureKind, Settings, Sides
 from ordbm.runtime.arrays import Codes
 from ordbm.runtime.checks import check_count, float_of
@@ -31,6 +32,8 @@ _RATINGS_AT_ONCE = 100_000  # ratings drawn together, to keep their tables small
 _MOST_LEVELS = 100
 _TYPICAL, _SPREAD = 0.65, 0.3  # of the levels' shared potential, on a scale from 0 to 1
 _OWN_TASTE = 0.5  # deviation of the columns' own potentials
+# Of a link on two levels: weights multiply a distance, a coincidence, or a product.
+_LINK_WEIGHT = {"ordinal": -2.0, "categorical": 4.0, "gaussian": 0.2}
 _MACHINE_UNIT = Standardiser(0.0, 1.0)  # Gaussian ratings are drawn in the machine's own unit
 
 
@@ -62,6 +65,7 @@ def simulate(
     sides: Sides = "joint",
     features: FeatureKind = "ordinal",
     strength: float = 1.0,
+    links: int = 0,
     sweeps: int = 30,
     seed: int = 0,
 ) -> Simulated:
@@ -70,7 +74,8 @@ def simulate(
     Some users rate much more than others, and some items are rated much more, as in real data;
     levels are 1 to `levels`. `hidden`, `sides` and `features` are those of `OrdinalBM`, and
     Gaussian ratings are continuous. `strength` scales the couplings with the hidden units: at 0 a
-    user's ratings say nothing about each other. `sweeps` is the number of Gibbs steps.
+    user's ratings say nothing about each other but through `links`, so many between random items of
+    a user side, every other one negative. `sweeps` is the number of Gibbs steps.
     """
     asked = Settings(features=features, sides=sides, hidden=hidden, seed=seed)
     for name, count in (("n_users", n_users), ("n_items", n_items), ("n_ratings", n_ratings)):
@@ -81,6 +86,9 @@ def simulate(
         raise SettingsError(f"levels={shown(levels)}: at most {_MOST_LEVELS}")
     if not 0 <= float_of(strength) < np.inf:
         raise SettingsError(f"strength={shown(strength)}: must be a number, 0 or more")
+    check_count("links", links, most=n_items * (n_items - 1) // 2)
+    if links and sides == "item":
+        raise SettingsError(f"links={shown(links)} are a user side's: sides='item' has none")
     if n_ratings > n_users * n_items:
         raise SettingsError(
             f"n_ratings={shown(n_ratings)}: {n_users:,} users and {n_items:,} items make only "
@@ -89,7 +97,8 @@ def simulate(
     rng = np.random.default_rng(seed)
     table = feature_tables(features, levels)
     sizes = n_users, n_items
-    machine = _random_machine(rng, table, sizes, asked.hidden_sizes, sides, float(strength))
+    graph = _random_links(np.random.default_rng((seed, links)), n_items, links)
+    machine = _random_machine(rng, table, sizes, asked.hidden_sizes, sides, float(strength), graph)
     users, items = _rated_pairs(rng, n_users, n_items, n_ratings)
     drawn = draw_ratings(machine, users, items, rng, sweeps)
     gaussian = table.is_gaussian
@@ -111,7 +120,7 @@ def draw_ratings(
     """Levels (or values of a Gaussian machine) of all pairs, after `sweeps` steps of h | r, r | h.
 
     Given both sides' hidden units the ratings of a machine without links are independent, so a step
-    draws all hidden units, and then all ratings.
+    draws all hidden units, and then all ratings; with links, item after item.
     """
     gaussian, n = machine.features.is_gaussian, machine.features.n_levels
     rating = np.zeros(len(users)) if gaussian else rng.integers(n, size=len(users))
@@ -123,21 +132,44 @@ def draw_ratings(
         )
         if side is not None
     ]
+    steps = _steps(machine, users, items)
     for _ in range(sweeps):
         hidden = [_drawn_hidden(side, row, column, rating, rng) for side, row, column in sides]
-        for first in range(0, len(users), _RATINGS_AT_ONCE):
-            part = slice(first, first + _RATINGS_AT_ONCE)
+        for part, linked in steps:
             potential = np.tile(machine.level_bias.astype(np.float64), (len(users[part]), 1))
             for (side, row, column), h in zip(sides, hidden, strict=True):
                 coupling = side.parameters.coupling[column[part], :, : side.n_hidden]
                 potential += np.einsum("psk,pk->ps", coupling, h[row[part]])
                 if len(side.parameters.rating_bias):
                     potential += side.parameters.rating_bias[column[part]]
+            for own, other, weight in linked:
+                pull = rating[other, None] if gaussian else machine.features.pair[0][rating[other]]
+                potential[own] += weight * pull
             if gaussian:
                 rating[part] = potential[:, 0] + rng.standard_normal(len(potential))
             else:  # the largest of potentials with Gumbel noise is a draw from their softmax
                 rating[part] = np.argmax(potential + rng.gumbel(size=potential.shape), axis=1)
     return rating
+
+
+def _steps(machine: Machine, users: Codes, items: Codes) -> list[tuple[Any, list[Any]]]:
+    """Ratings drawn together, and of each link of theirs: which, beside which, its weight."""
+    side = machine.user_side
+    if side is None or not side.links.n_edges:
+        firsts = range(0, len(users), _RATINGS_AT_ONCE)
+        return [(slice(first, first + _RATINGS_AT_ONCE), []) for first in firsts]
+    links, order = side.links, np.lexsort((users, items))
+    parts = np.split(order, np.cumsum(np.bincount(items, minlength=side.n_columns))[:-1])
+    steps = []
+    for item, part in enumerate(parts):
+        linked = []
+        for place in range(links.start[item], links.start[item + 1]):
+            others = parts[links.neighbour[place]]
+            _, own, other = np.intersect1d(users[part], users[others], True, return_indices=True)
+            weight = side.parameters.link_weight[links.edge[place], 0]
+            linked.append((own, others[other], weight))
+        steps.append((part, linked))
+    return steps
 
 
 def _drawn_hidden(
@@ -162,15 +194,28 @@ def _random_machine(
     hidden: tuple[int, int],
     sides: Sides,
     strength: float,
+    links: Links,
 ) -> Machine:
     """A machine over `sizes` users and items whose hidden units are on about half of the time."""
     made = [
         _random_side(rng, table, n_columns, d, strength) if sides in (name, "joint") else None
         for name, n_columns, d in (("user", sizes[1], hidden[0]), ("item", sizes[0], hidden[1]))
     ]
+    if made[0] is not None and links.n_edges:
+        weight = _LINK_WEIGHT[table.kind] * links.similarity / max(table.n_levels - 1, 1)
+        parameters = made[0].parameters._replace(link_weight=weight[:, None])
+        made[0] = replace(made[0], links=links, parameters=parameters)
     place = np.linspace(0.0, 1.0, table.n_levels)
     bias = np.zeros(1) if table.is_gaussian else -0.5 * ((place - _TYPICAL) / _SPREAD) ** 2
     return Machine(table, bias.astype(np.float32), made[0], made[1])
+
+
+def _random_links(rng: np.random.Generator, n_items: int, n: int) -> Links:
+    """Between so many pairs of items, every other one negative."""
+    pair = np.sort(rng.choice(n_items * (n_items - 1) // 2, n, replace=False))
+    low, high = (ends[pair] for ends in np.triu_indices(n_items, 1))
+    sign = np.where(np.arange(n) % 2, -1.0, 1.0).astype(np.float32)
+    return links_between(low.astype(np.int32), high.astype(np.int32), sign, n_items)
 
 
 def _random_side(

@@ -20,6 +20,7 @@ from ordbm.cli.values import options_for
 if TYPE_CHECKING:
     from ordbm.data.ids import IdMap
     from ordbm.estimator import OrdinalBM
+    from ordbm.model.structure import Structure
 
 
 @app.command()
@@ -57,6 +58,7 @@ def inspect(
         "history": model.history,
         "user_features": trusted_features(model, 0),
         "item_features": trusted_features(model, 1),
+        "structure": _structure(model),
         "item_links": strongest_links(model, 0, items_of(model), n),
         "user_links": strongest_links(model, 1, users_of(model), n),
     }
@@ -78,6 +80,8 @@ def inspect(
                     title=f"\nFeatures of {kind}s: the deviation of their effects",
                 )
             )
+    if model.structure is not None:
+        _print_structure(model.structure)
     for kind, called in (("item", names), ("user", {})):
         links: list[dict[str, Any]] = found[f"{kind}_links"]
         if links:
@@ -106,6 +110,46 @@ def trusted_features(model: OrdinalBM, kind: int) -> list[dict[str, Any]]:
         }
         for column, trust in zip(about.encoder.columns, about.trust, strict=True)
     ]
+
+
+def _structure(model: OrdinalBM) -> dict[str, Any] | None:
+    """The structure that was found, by names; None where none was searched."""
+    found = model.structure
+    if found is None:
+        return None
+    return {
+        "sizes": found.sizes._asdict(),
+        "validation_ratings": found.validation_ratings,
+        "link_tests": {
+            kind: tests._asdict()
+            for kind, tests in zip(("items", "users"), found.links, strict=True)
+        },
+        "trials": [trial._asdict() for trial in found.trials],
+    }
+
+
+def _print_structure(found: Structure) -> None:
+    from ordbm.model.structure import PARTS_IN_WORDS, size_in_words
+
+    lines: dict[str, Any] = {
+        PARTS_IN_WORDS[part]: f"{size:,}" for part, size in found.sizes._asdict().items()
+    }
+    lines |= {
+        f"tests of links between {kind}": f"{tests.tested:,} pairs, {tests.significant:,} stand "
+        f"out; {tests.kept:,} kept, {tests.negative:,} of them negative"
+        for kind, tests in zip(("items", "users"), found.links, strict=True)
+        if tests.tested
+    }
+    lines["compared on"] = f"{found.validation_ratings:,} inner validation ratings"
+    out = stdout()
+    out.print(facts(lines, title="\nStructure found"))
+    rows = [
+        (PARTS_IN_WORDS[one.part], size_in_words(one.size), f"{one.log_loss:.4f}",
+         f"{one.rise:+.4f}", f"{one.error:.4f}", "yes" if one.accepted else "no")
+        for one in found.trials
+    ]  # fmt: skip
+    columns = ("tried", "size", "log-loss", "rise", "± error", "taken")
+    out.print(table(columns, rows, title="\nSizes that were tried"))
 
 
 def strongest_links(model: OrdinalBM, number: int, ids: IdMap, n: int) -> list[dict[str, Any]]:

@@ -31,6 +31,7 @@ from ordbm.inference.known import check_request
 from ordbm.inference.people import FoldIns, People, Users, are_of_several, fold_ins_of
 from ordbm.inference.tables import level_probabilities, log_probabilities, prediction_table
 from ordbm.model.machine import Machine
+from ordbm.model.structure import Structure
 from ordbm.recommend.candidates import (
     Candidates,
     UserCandidates,
@@ -491,6 +492,11 @@ class Answers:
     @property
     def scale(self) -> Scale:
         return self._state.scale
+
+    @property
+    def structure(self) -> Structure | None:
+        """What `structure="auto"` found, and every trial that led there; None without it."""
+        return self._state.structure
 
     @property
     def origin(self) -> Origin:

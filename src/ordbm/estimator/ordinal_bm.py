@@ -17,7 +17,9 @@ from ordbm.data.scale import RatingScale
 from ordbm.data.standardiser import machine_ratings, standardiser_of
 from ordbm.errors import InterruptedWarning, NotFittedError, SettingsError
 from ordbm.estimator.answers import Answers
+from ordbm.estimator.link_search import ChosenLinks
 from ordbm.estimator.side_information import with_features
+from ordbm.estimator.structure_search import Found, find_structure, sized, start_sizes, structured
 from ordbm.inference.conditioned import Method
 from ordbm.inference.fitted import FittedModel
 from ordbm.inference.known import check_trainable
@@ -32,6 +34,7 @@ from ordbm.model.neighbours import Links
 from ordbm.model.presence import Presence
 from ordbm.model.rounding import round_machine, rounded_presence
 from ordbm.model.settings import FeatureKind, Settings, settings_of
+from ordbm.model.structure import Sizes
 from ordbm.persistence.checkpoint import Checkpoint
 from ordbm.persistence.model_file import ANSWER_MEMORY, Stored, load_model, write_model
 from ordbm.priors.fold_in_priors import FoldInPriors
@@ -215,13 +218,22 @@ class OrdinalBM(Configured, Answers):
         learner = self.learner.for_scale(
             table.n_levels, table.n_groups, ordinal=table.kind == "ordinal"
         )
-        links = prepared.links if prepared else self._links(settings, ratings, tell)
+        if prepared:
+            links, structure = prepared.links, prepared.structure
+        elif settings.structure:
+            structure, links = self._found(ratings, settings, learner, tell)
+        else:
+            structure, links = None, self._links(settings, ratings, tell)
+        if structure is not None:
+            settings = sized(settings, structure.sizes)
+            learner = structured(learner, structure.sizes, structure.link_looseness)
+            check_size(settings, table, ratings.n_users, ratings.n_items)
         machines = new_machines(settings, learner.initialisation, table, orientations, links)
         machines = with_row_inputs(machines, told)
         if prepared is None:
             presence = self._learnt_presence(ratings, threads, tell)
             priors = priors_of(machines[0], orientations, learner.priors, threads)
-            prepared = Preparation(links, presence, priors)
+            prepared = Preparation(links, presence, priors, structure)
         if keeper is not None:
             keeper.prepared = prepared
         fitted = FittedModel(
@@ -234,6 +246,7 @@ class OrdinalBM(Configured, Answers):
             threads,
             presence=rounded_presence(prepared.presence),
             times=ratings.times,
+            structure=structure,
         )
         self._watch(fitted)
         trainer = Ensemble(
@@ -303,6 +316,25 @@ class OrdinalBM(Configured, Answers):
         tell(Progress("links", 1.0))
         return links
 
+    def _found(self, ratings: Ratings, settings: Settings, learner: Learner, tell: Tell) -> Found:
+        """The structure that the ratings ask for; machines without it are compared."""
+
+        def learn(part: Ratings, sizes: Sizes, links: ChosenLinks) -> FittedModel:
+            told, own = sized(settings, sizes), structured(self.learner, sizes, links.looseness)
+            given = {"structure": None, "presence": False, "hidden": told.hidden, "learner": own}
+            members = min(told.members or 1, told.structure_rules.members)
+            model = _WithLinks(links[:2], **{**self._params, **given, "members": members})
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", InterruptedWarning)
+                model.fit(part)
+            if model.interrupted:
+                raise KeyboardInterrupt
+            return model._state
+
+        LOG.info("finding a structure")
+        start = start_sizes(settings, learner.priors, ratings)
+        return find_structure(ratings, start, learn, settings, learner.priors.link_precision, tell)
+
     def _watch(self, fitted: FittedModel) -> None:
         """For a class that looks at the machines while they learn."""
 
@@ -326,6 +358,17 @@ class OrdinalBM(Configured, Answers):
             state = f"fitted, {count} machines" if count > 1 else "fitted"
         links = f"item_links={told.item_links}, user_links={told.user_links}"
         return f"OrdinalBM({kind}, {told.sides}, hidden={told.hidden_sizes}, {links}; {state})"
+
+
+class _WithLinks(OrdinalBM):
+    """One whose links are given."""
+
+    def __init__(self, links: tuple[Links, Links], **told: Any) -> None:
+        super().__init__(**told)
+        self._given_links = links
+
+    def _links(self, settings: Settings, ratings: Ratings, tell: Tell) -> tuple[Links, Links]:  # noqa: ARG002
+        return self._given_links
 
 
 def load(path: str | os.PathLike[str], *, memory: float = ANSWER_MEMORY) -> OrdinalBM:
@@ -355,6 +398,8 @@ def _own_learner(learner: Learner, fitted: FittedModel) -> Learner:
     table = fitted.machines[0].features
     if not learner.priors.coupling_precision:
         learner = PseudoLikelihood()
+    if fitted.structure is not None:
+        learner = structured(learner, fitted.structure.sizes, fitted.structure.link_looseness)
     return learner.for_scale(table.n_levels, table.n_groups, ordinal=table.kind == "ordinal")
 
 

@@ -33,6 +33,7 @@ from ordbm.inference.people import People, Users
 from ordbm.model.feature_effects import Described
 from ordbm.model.machine import Machine
 from ordbm.model.presence import ConditionedPresence, Presence
+from ordbm.model.structure import Structure
 from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.runtime.arrays import Codes, Numbers
 
@@ -86,6 +87,7 @@ class FittedModel(Known):
         times: Numbers = NO_TIMES,
         growth: Growth | None = None,
         described: Described = (None, None),
+        structure: Structure | None = None,
     ) -> None:
         rated_users, rated_items = (np.diff(rows.start) > 0 for rows in given)
         super().__init__(users, items, scale, rated_users, rated_items)
@@ -99,6 +101,7 @@ class FittedModel(Known):
         self.growth = growth or Growth(len(given.by_user.column), len(users), len(items))
         self.origin = origin or Origin.now()
         self.describe(described)
+        self.structure = structure  # where it was searched
         self._kept: dict[str, Any] = {}
 
     @cached_property

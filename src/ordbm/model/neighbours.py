@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ordbm.data.csr import CSR
+from ordbm.data.csr import CSR, stable_order
 from ordbm.errors import CostError, SettingsError
 from ordbm.runtime.interruption import safe_point
 from ordbm.runtime.memory import check_memory
@@ -38,7 +38,7 @@ class Links(NamedTuple):
     start: NDArray[np.int64]  # (C + 1,)
     neighbour: NDArray[np.int32]  # (2 E,)
     edge: NDArray[np.int32]  # (2 E,)
-    similarity: NDArray[np.float32]  # (E,), positive
+    similarity: NDArray[np.float32]  # (E,), not zero; negative where ratings repel each other
 
     @property
     def n_columns(self) -> int:
@@ -133,7 +133,7 @@ def correlation_links(
     if n_neighbours == 0 or work == 0:
         return no_links(n_columns)
     if budget is not None and work > budget:
-        raise CostError(_refusal(rows.n_rows, n_columns, work, budget, threads))
+        raise CostError(cost_refusal(rows.n_rows, n_columns, work, budget, threads))
 
     from ordbm.kernels import correlation as kernel  # noqa: PLC0415
 
@@ -167,7 +167,8 @@ def correlation_links(
     return _links(_best_partners(scanner, room, threads), n_columns)
 
 
-def _refusal(n_rows: int, n_columns: int, work: int, budget: float, threads: int) -> str:
+def cost_refusal(n_rows: int, n_columns: int, work: int, budget: float, threads: int) -> str:
+    """Why so many co-rated pairs are not visited, and what to do."""
     seconds = work / PAIRS_PER_SECOND / threads
     return (
         f"links between {n_columns:,} columns over {n_rows:,} rows need about {work:.2g} co-rated "
@@ -317,12 +318,23 @@ def _links(best: Best, n_columns: int) -> Links:
     key = np.minimum(owner, partner) * n_columns + np.maximum(owner, partner)
     key, first = np.unique(key, return_index=True)
     low, high = (key // n_columns).astype(np.int32), (key % n_columns).astype(np.int32)
-    # Edges come by (low, high): a column's lower neighbours increase, then its higher ones do.
+    return links_between(low, high, best.similarity[filled][first], n_columns)
+
+
+def links_between(
+    low: NDArray[np.int32],
+    high: NDArray[np.int32],
+    similarity: NDArray[np.float32],
+    n_columns: int,
+) -> Links:
+    """The graph of these edges, which are in the order of their (low, high) columns."""
+    # A column's lower neighbours increase, then its higher ones do.
     end = np.concatenate([high, low])
-    order = np.argsort(end, kind="stable")
+    order = stable_order(end, n_columns)
+    edge = np.arange(len(low), dtype=np.int32)
     return Links(
         start=np.concatenate([[0], np.cumsum(np.bincount(end, minlength=n_columns))]),
         neighbour=np.concatenate([low, high])[order],
-        edge=(order % max(len(key), 1)).astype(np.int32),
-        similarity=best.similarity[filled][first],
+        edge=np.concatenate([edge, edge])[order],
+        similarity=similarity,
     )

@@ -173,3 +173,38 @@ class FeatureRules(Checked):
     )  # fmt: skip
     least: float = setting(1e-4, "Of these deviations.", above=0, why="as good as nothing")
     most: float = setting(10.0, "Of these deviations.", above=0, why="as good as free")
+
+
+@with_reasons
+@dataclass(frozen=True, kw_only=True)
+class StructureRules(Checked):
+    """How `structure="auto"` finds sizes."""
+
+    folds: int = setting(
+        10, "Of the training ratings: each is validation for what learns from the others.", least=2,
+        why="nine tenths learn nearly what all do",
+    )  # fmt: skip
+    validation_ratings: int = setting(
+        20_000, "Validation ratings wanted: small data are looked at in several folds.", least=1,
+        why="standard errors of differences in log-loss are then about 0.0005",
+    )  # fmt: skip
+    most_folds: int = setting(3, "Folds looked at, at most.", least=1, why="time")
+    members: int = setting(
+        2, "Members of the machines that are compared, at most.", least=1,
+        why="time; averages of two vary far less than one machine",
+    )  # fmt: skip
+    times_larger: int = setting(
+        4, "Hidden units and directions that are tried, at most so many times those of the rules.",
+        least=1, why="time and memory",
+    )  # fmt: skip
+    links_per_column: int = setting(
+        16, "Links that are tried first, times the columns.", least=1,
+        why="about as many neighbours as the rules have, fewer where columns are few",
+    )  # fmt: skip
+    link_step: int = setting(
+        4, "From one number of links to the next.", least=2, why="what they give varies slowly"
+    )
+    false_share: float = setting(
+        0.05, "False discovery rate of links that are taken one by one.", above=0, below=1,
+        why="Benjamini and Hochberg's usual level",
+    )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from ordbm.errors import SettingsError
 from ordbm.model.declaration import Checked, leaves, setting
 from ordbm.model.learners import LEARNERS, Learner, PseudoLikelihood, learner_of
-from ordbm.model.rules import FeatureRules, PresenceRules, SizeRules
+from ordbm.model.rules import FeatureRules, PresenceRules, SizeRules, StructureRules
 from ordbm.runtime.checks import check_choice, check_count, said
 
 FeatureKind = Literal["categorical", "ordinal", "gaussian"]
@@ -110,6 +110,12 @@ class Settings(Checked):
         "the paper's section 4.1.",
         choices=tuple(PRESETS), panel=MACHINE_PANEL,
     )  # fmt: skip
+    structure: str | None = setting(
+        None, "Sizes that the ratings ask for: hidden units of each side, directions, and links by "
+        "their evidence, from those that are given or follow the number of ratings; takes several "
+        "times as long.", kind=str, choices=("auto",), optional=True, panel=MACHINE_PANEL,
+        default="sizes by rule",
+    )  # fmt: skip
     link_shrinkage: float = setting(
         100.0, "A correlation over c common ratings counts by c / (c + X).", panel=MACHINE_PANEL,
         why="correlations over few ratings are chance",
@@ -154,6 +160,7 @@ class Settings(Checked):
     size_rules: SizeRules = setting(SizeRules(), "How hidden units and members follow the data.")
     presence_rules: PresenceRules = setting(PresenceRules(), "How presence is learnt.")
     feature_rules: FeatureRules = setting(FeatureRules(), "How features are learnt from.")
+    structure_rules: StructureRules = setting(StructureRules(), "How `structure` finds sizes.")
 
     @property
     def hidden_sizes(self) -> tuple[int, int]:

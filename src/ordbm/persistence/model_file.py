@@ -65,6 +65,7 @@ from ordbm.persistence.stored_settings import (
     unpacked_record,
     unpacked_settings,
 )
+from ordbm.persistence.stored_structure import packed_structure, unpacked_structure
 from ordbm.runtime.arrays import Numbers
 from ordbm.runtime.threads import thread_count
 from ordbm.training.loop import EpochRecord
@@ -121,6 +122,7 @@ def write_model(path: str | os.PathLike[str], model: Stored, *, overwrite: bool 
         "fold_in": packed_fold_in(fitted.fold_in_priors),
         "growth": fitted.growth,
         "described": packed_features(fitted.described),
+        "structure": packed_structure(fitted.structure),
         "packed": lengths,
     }
     try:
@@ -213,6 +215,10 @@ def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
     machines = described_machines(machines, described)
     if arrays:
         raise ValueError(f"{min(arrays)} has no place in it")
+    n_links = [side.links.n_edges if side else 0 for side in machines[0].sides]
+    structure = unpacked_structure(header.get("structure"), (n_links[0], n_links[1]))
+    if structure is not None and structure.hidden != settings.hidden_sizes:
+        raise ValueError("the structure has other hidden units")
     return Stored(
         told,
         [unpacked_record(entry) for entry in header["history"]],
@@ -231,6 +237,7 @@ def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
             times,
             _growth(header.get("growth"), len(rows.column), len(users), len(items)),
             described,
+            structure,
         ),
     )
 

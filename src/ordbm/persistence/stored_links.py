@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.data.csr import stable_order
-from ordbm.model.neighbours import Links
+from ordbm.model.neighbours import Links, links_between
 from ordbm.persistence.container import Arrays, taken
 
 
@@ -42,16 +41,6 @@ def _links(
     in_range = (low >= 0) & (low < high) & (high < n_columns)
     if not in_range.all() or (key[1:] <= key[:-1]).any():
         raise ValueError("links are out of range or out of order")
-    if not ((similarity > 0) & np.isfinite(similarity)).all():
+    if not ((similarity != 0) & (np.abs(similarity) <= 1)).all():
         raise ValueError("a link has no similarity")
-    end = np.concatenate([high, low])
-    order = stable_order(end, n_columns)
-    start = np.zeros(n_columns + 1, np.int64)
-    np.cumsum(np.bincount(end, minlength=n_columns), out=start[1:])
-    edge = np.arange(len(low), dtype=np.int32)
-    return Links(
-        start=start,
-        neighbour=np.concatenate([low, high])[order],
-        edge=np.concatenate([edge, edge])[order],
-        similarity=similarity,
-    )
+    return links_between(low, high, similarity, n_columns)

@@ -12,6 +12,7 @@ from ordbm.persistence.container import Arrays, Header, taken
 from ordbm.persistence.packed_tables import PackedTables
 from ordbm.persistence.stored_links import link_arrays, unpacked_links
 from ordbm.persistence.stored_presence import packed_presence, presence_arrays, unpacked_presence
+from ordbm.persistence.stored_structure import packed_structure, unpacked_structure
 from ordbm.priors.co_occurrence import CoOccurrence
 from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.priors.resolved import ResolvedPriors
@@ -70,6 +71,7 @@ def packed_preparation(prepared: Preparation) -> Header:
     return {
         "presence": packed_presence(prepared.presence),
         "bias_precision": float(prepared.priors.user_bias.precision),
+        "structure": packed_structure(prepared.structure),
     }
 
 
@@ -105,7 +107,8 @@ def unpacked_preparation(
     _check_range(of_user, of_item, read_by_item, smoothing)
     bias = BiasPrior(smoothing, _precision(plain["bias_precision"]))
     priors = ResolvedPriors(bias, CoOccurrence(of_user, of_item, read_by_item))
-    return Preparation((items, users), presence, priors)
+    structure = unpacked_structure(plain.get("structure"), (items.n_edges, users.n_edges))
+    return Preparation((items, users), presence, priors, structure)
 
 
 def _precision(plain: Any) -> float:

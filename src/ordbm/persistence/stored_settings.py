@@ -21,6 +21,7 @@ from ordbm.model.rules import (
     PresenceRules,
     ResponseStyleRules,
     SizeRules,
+    StructureRules,
 )
 from ordbm.model.settings import settings_of
 from ordbm.persistence.container import Header
@@ -30,7 +31,14 @@ from ordbm.training.loop import EpochRecord
 _LEARNER_KINDS = {kind.__name__: kind for kind in (PseudoLikelihood, ContrastiveDivergence)}
 RULES: dict[str, Any] = {
     kind.__name__: kind
-    for kind in (EmbeddingRules, FeatureRules, PresenceRules, ResponseStyleRules, SizeRules)
+    for kind in (
+        EmbeddingRules,
+        FeatureRules,
+        PresenceRules,
+        ResponseStyleRules,
+        SizeRules,
+        StructureRules,
+    )
 }
 
 

@@ -55,9 +55,7 @@ def co_occurrence_embedding(
     asked for.
     """
     by_user, by_item = ratings
-    n_ratings = len(by_user.column)
-    fewest = min(by_user.n_rows, by_item.n_rows)
-    n = min(most, fewest // rules.columns_per_direction, n_ratings // rules.ratings_per_direction)
+    n = direction_count(ratings, most, rules)
     in_items, in_users = (
         _prior_weight(rows, rules) if asked else 0.0
         for rows, asked in zip(ratings, sides, strict=True)
@@ -89,6 +87,15 @@ def co_occurrence_embedding(
         _weighted(of_user, in_users),
         _weighted(of_item, in_items),
         _weighted(of_item * item_weight[:, None] / strength, in_users),
+    )
+
+
+def direction_count(ratings: CSRPair, most: int, rules: EmbeddingRules) -> int:
+    """How many directions there are at most, by the numbers of users, items and ratings."""
+    fewest = min(rows.n_rows for rows in ratings)
+    n_ratings = len(ratings.by_user.column)
+    return min(
+        most, fewest // rules.columns_per_direction, n_ratings // rules.ratings_per_direction
     )
 
 

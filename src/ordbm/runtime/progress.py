@@ -7,12 +7,12 @@ from typing import Any, Literal, NamedTuple
 
 
 class Progress(NamedTuple):
-    """`share` (0 to 1) of a phase is done: of finding links, learning presence, or one epoch.
+    """`share` (0 to 1) of a phase is done; of "learning", of one epoch.
 
     "compiling", always with share 0, is told when a first run on a machine has to compile.
     """
 
-    phase: Literal["compiling", "links", "presence", "learning"]
+    phase: Literal["compiling", "structure", "links", "presence", "learning"]
     share: float
     epoch: int = 0  # the one being learnt, from 1
     epochs: int = 0  # planned

@@ -15,6 +15,7 @@ from ordbm.training.loop import EpochRecord
 
 BEFORE_EPOCHS = {
     "compiling": COMPILING,
+    "structure": "finding a structure",
     "links": "finding links",
     "presence": "learning which items get rated",
 }

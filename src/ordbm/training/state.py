@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ordbm.errors import CheckpointError
 from ordbm.model.neighbours import Links
 from ordbm.model.presence import Presence
+from ordbm.model.structure import Structure
 from ordbm.priors.resolved import ResolvedPriors
 from ordbm.runtime.arrays import Array
 
@@ -18,6 +19,7 @@ class Preparation(NamedTuple):
     links: tuple[Links, Links]  # between items, of the user side; between users
     presence: Presence | None
     priors: ResolvedPriors
+    structure: Structure | None = None  # where it was searched
 
 
 class Saved(NamedTuple):

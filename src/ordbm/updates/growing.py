@@ -203,6 +203,7 @@ def _with_ratings(
         times=rated.time,
         growth=fitted.growth,
         described=described,
+        structure=fitted.structure,
     )
 
 
