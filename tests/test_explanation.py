@@ -15,8 +15,9 @@ from ordbm import OrdinalBM, Ratings, RatingScale
 from ordbm.data.scale import ContinuousScale
 from ordbm.data.standardiser import Standardiser
 from ordbm.errors import DivergedError, NotFittedError, RatingsError, SettingsError
-from ordbm.explain import attribution as paths
-from ordbm.explain.attribution import REACH, attribution, distribution_of, pair_of
+from ordbm.explain import pair_terms
+from ordbm.explain.attribution import attribution, distribution_of
+from ordbm.explain.pair_terms import REACH, pair_of
 from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.inference.distributions import predicted_distribution
 
@@ -582,10 +583,10 @@ def test_what_cannot_be_explained_is_refused(model):
 
 @pytest.mark.parametrize(("share", "fits"), [(0.99, True), (1.01, False)])
 def test_machines_that_move_a_mean_too_far_are_not_explained(share, fits):
-    far = share * paths._MOST_POINTS * paths._SPACING[1] / 2 - REACH
+    far = share * pair_terms._MOST_POINTS * pair_terms._SPACING[1] / 2 - REACH
     nothing = np.zeros(0)
     terms = [SimpleNamespace(bias=np.array([-far]), coupling=nothing, link=nothing)]
     with contextlib.nullcontext() if fits else pytest.raises(DivergedError, match="cannot be"):
-        point = paths._grid(0.5, terms)
+        point = pair_terms._grid(0.5, terms)
         assert point[0] <= 0.5 - far - REACH
         assert point[-1] >= 0.5 + far + REACH

@@ -123,9 +123,9 @@ def looked_at(monkeypatch):
     sizes = []
     real = attribution.Way.hidden_scores
 
-    def counted(way, t):
-        sizes.append(len(t) * way.grown.size)
-        return real(way, t)
+    def counted(way, units):
+        sizes.append(len(units.t) * way.grown.size)
+        return real(way, units)
 
     monkeypatch.setattr(attribution.Way, "hidden_scores", counted)
     return sizes

@@ -10,33 +10,24 @@ have equal parts, and what is not coupled to the pair has none.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_expit, softmax
 
-from ordbm.data.csr import CSR
 from ordbm.data.scale import ContinuousScale, RatingScale
-from ordbm.data.standardiser import Standardiser
 from ordbm.errors import DivergedError
-from ordbm.inference.conditioned import ConditionedMachine
+from ordbm.explain.pair_terms import Pair, Terms
 from ordbm.inference.distributions import (
-    REACH,
     LevelDistribution,
     NormalDistribution,
     RatingDistribution,
-    cell_points,
-    level_cells,
     mixture,
 )
 from ordbm.kernels import explain as kernels
-from ordbm.model.machine import Side
 from ordbm.runtime.arrays import Array, Numbers
 
-_MOST_POINTS = 2_000  # that hold a continuous rating's density, and between these
-_SPACING = 0.1, 0.5  # deviations: as few as the points allow; the sum is exact up to rounding
 _GAUSS = 32  # points in a piece of the way from none to all
 _CLOSE = 1e-10  # a piece is halved until that changes no integral by more, relative to the largest
 _MOST_INPUTS = 2e8  # of hidden units that are looked at, for some seconds; a piece also costs
@@ -48,19 +39,12 @@ _MOST_PIECES = 512
 _STEEPEST = 600.0  # |W| beyond this is cut, so that e^W is a float64
 
 
-class Terms(NamedTuple):
-    """What one side says of a pair, its row's m other ratings one by one; P points or levels."""
+class Units(NamedTuple):
+    """A side's hidden units with the share t of its row's ratings, for several t."""
 
-    has_standing: bool
-    bias: Numbers  # (P,) of the pair's column
-    coupling: Numbers  # (P, d) of the pair's column
-    hidden_bias: Numbers  # (d,)
-    place: NDArray[np.int64]  # (m,) positions of the other ratings in the side's rows
-    features: Numbers  # (d,) what is known of the row adds to the input of the hidden units,
-    pull: Numbers  # (d,) and that with all of its ratings
-    effects: Callable[[Numbers], Numbers]  # (m,) of each, given those of the hidden units (d,)
-    linked: NDArray[np.int64]  # (l,) which of them are linked to the column
-    link: Numbers  # (l, P) what those say through their links
+    t: Numbers  # (times,)
+    on: Numbers  # (times, d) P(h_k = 1)
+    off: Numbers  # (times, d) P(h_k = 0), which 1 - on would round away
 
 
 class Way(NamedTuple):
@@ -77,59 +61,39 @@ class Way(NamedTuple):
         grown = np.exp(np.clip(terms.coupling, -_STEEPEST, _STEEPEST))
         reach = float(np.abs(terms.coupling).max(axis=0, initial=0.0).sum())
         silent = cls(terms, grown, reach, terms.bias, terms.bias)
-        hidden = silent.hidden_scores(np.zeros(1))[0]
+        hidden = silent.hidden_scores(silent.units(np.zeros(1)))[0]
         standing = terms.bias + hidden
         return cls(terms, grown, reach, standing, standing + terms.link.sum(axis=0))
 
-    def hidden_scores(self, t: Numbers) -> Numbers:
-        """(times, P) what hidden units say with the share t of the row's ratings."""
-        terms, out = self.terms, np.zeros((len(t), len(self.grown)))
-        room = np.empty(len(terms.pull)), np.empty(len(terms.pull))
-        kernels.add_hidden_scores(
-            t, terms.hidden_bias, terms.pull, terms.coupling, self.grown, self.reach, room, out
-        )
-        return out
-
-    def scores(self, t: Numbers) -> Numbers:
-        """(times, P) what the side says of the pair, less what its units say at first."""
-        start = self.standing - self.terms.bias
-        found: Numbers = np.multiply.outer(t, self.steady) + self.hidden_scores(t) - start
+    def units(self, t: Numbers) -> Units:
+        """The hidden units at these shares."""
+        size = len(t), len(self.terms.pull)
+        found = Units(t, np.empty(size), np.empty(size))
+        kernels.fill_units(t, self.terms.hidden_bias, self.terms.pull, found.on, found.off)
         return found
 
-    def slopes(self, t: Numbers, slope: Numbers) -> Numbers:
-        """(d,) the sum over times and points of `slope` times that by each unit's input."""
-        terms, out = self.terms, np.zeros(len(self.terms.pull))
-        room = np.empty(len(out)), np.empty(len(out))
-        kernels.add_hidden_slopes(
-            t,
-            slope,
-            terms.hidden_bias,
-            terms.pull,
-            terms.coupling,
-            self.grown,
-            self.reach,
-            room,
-            out,
+    def hidden_scores(self, units: Units) -> Numbers:
+        """(times, P) what hidden units say."""
+        terms, out = self.terms, np.zeros((len(units.t), len(self.grown)))
+        kernels.add_hidden_scores(
+            *units, terms.hidden_bias, terms.pull, terms.coupling, self.grown, self.reach, out
         )
         return out
 
+    def scores(self, units: Units) -> Numbers:
+        """(times, P) what the side says of the pair, less what its units say at first."""
+        start = self.standing - self.terms.bias
+        found: Numbers = np.multiply.outer(units.t, self.steady) + self.hidden_scores(units) - start
+        return found
 
-class Pair(NamedTuple):
-    """A pair's rating: the points it can take, their potential before anything is known, terms.
-
-    On a discrete machine the points are the levels. A Gaussian machine's rating is held at points
-    of the real line, each of which belongs to a level if the scale has any.
-    """
-
-    potential: Numbers  # (P,)
-    level: NDArray[np.int64]  # (P,)
-    value: Numbers  # (P,) the rating there
-    user_terms: Terms | None
-    item_terms: Terms | None
-
-    @property
-    def terms(self) -> list[Terms]:
-        return [terms for terms in (self.user_terms, self.item_terms) if terms is not None]
+    def slopes(self, units: Units, slope: Numbers) -> Numbers:
+        """(d,) the sum over times and points of `slope` times that by each unit's input."""
+        terms, out = self.terms, np.zeros(len(self.terms.pull))
+        kernels.add_hidden_slopes(
+            *units, slope, terms.hidden_bias, terms.pull, terms.coupling, self.grown, self.reach,
+            out,
+        )  # fmt: skip
+        return out
 
 
 class Ways(NamedTuple):
@@ -142,12 +106,20 @@ class Ways(NamedTuple):
     def of(cls, pair: Pair) -> Ways:
         return cls(pair.potential, [Way.of(terms) for terms in pair.terms])
 
-    def scores(self, t: Numbers) -> Numbers:
-        """(times, P) potential with the share t (times,) of everything known."""
-        total = np.tile(self.potential, (len(t), 1))
-        for side in self.sides:
-            total += side.scores(t)
+    def units(self, t: Numbers) -> list[Units]:
+        """Those of each side."""
+        return [side.units(t) for side in self.sides]
+
+    def scores(self, units: Sequence[Units], n_times: int) -> Numbers:
+        """(times, P) potential with the share of everything known that `units` have."""
+        total = np.tile(self.potential, (n_times, 1))
+        for side, own in zip(self.sides, units, strict=True):
+            total += side.scores(own)
         return total
+
+    def scores_at(self, t: Numbers) -> Numbers:
+        """(times, P) potential with the share t (times,) of everything known."""
+        return self.scores(self.units(t), len(t))
 
 
 class Share(NamedTuple):
@@ -168,50 +140,6 @@ class Attribution(NamedTuple):
     item_share: Share | None
 
 
-def pair_of(
-    trained: ConditionedMachine,
-    person: ConditionedMachine,
-    user: int,
-    item: int,
-    scale: RatingScale | ContinuousScale,
-    standardiser: Standardiser | None,
-) -> Pair:
-    """The pair that `predicted_distribution` predicts, its own rating left out; -1 is the unknown.
-
-    `person` has the user's ratings and parameters: `trained`, or that of a fold-in user.
-    """
-    machine, ratings = trained.machine, trained.ratings
-    pair = machine.features.pair
-    terms: list[Terms | None] = [None, None]
-    if machine.user_side is not None and item >= 0:
-        side, own = machine.user_side, person.machine.user_side
-        assert own is not None
-        terms[0] = _terms(side, item, own, person.ratings.by_user, user, item, pair)
-    if machine.item_side is not None and user >= 0:
-        own = person.machine.item_side
-        assert own is not None
-        left_out = user if person is trained else -1
-        terms[1] = _terms(own, user, machine.item_side, ratings.by_item, item, left_out, pair)
-    level_bias = machine.level_bias.astype(np.float64)
-    for one, column in zip(machine.sides, (item, user), strict=True):
-        if one is not None and column < 0:
-            level_bias = level_bias + one.unknown_bias
-    if standardiser is None:
-        assert isinstance(scale, RatingScale)
-        return Pair(level_bias, np.arange(len(scale)), scale.values, *terms)
-    if isinstance(scale, RatingScale):
-        point, log_weight, level = cell_points(level_cells(scale, standardiser))
-    else:
-        point = _grid(level_bias[0], [found for found in terms if found is not None])
-        log_weight, level = np.zeros_like(point), np.zeros(len(point), np.int64)
-    return Pair(
-        log_weight + point * level_bias[0] - 0.5 * point**2,
-        level,
-        standardiser.mean + standardiser.deviation * point,
-        *(found and _at_points(found, point) for found in terms),
-    )
-
-
 def distribution_of(
     members: Sequence[Pair], scale: RatingScale | ContinuousScale
 ) -> RatingDistribution:
@@ -220,7 +148,7 @@ def distribution_of(
 
 
 def _distribution_of(pair: Pair, scale: RatingScale | ContinuousScale) -> RatingDistribution:
-    mass: Numbers = softmax(Ways.of(pair).scores(np.array([1.0]))[0])
+    mass: Numbers = softmax(Ways.of(pair).scores_at(np.array([1.0]))[0])
     if isinstance(scale, RatingScale):
         proba: Numbers = np.bincount(pair.level, mass, len(scale)).astype(np.float64)
         return LevelDistribution(scale, proba[None])
@@ -240,7 +168,8 @@ def attribution(
     item's other ratings are one sum.
     """
     ways = [Ways.of(pair) for pair in members]
-    ends, _ = _outcome(ways, targets, np.array([0.0, 1.0]))
+    none_and_all = np.array([0.0, 1.0])
+    ends, _ = _outcome([way.scores_at(none_and_all) for way in ways], targets)
     inputs = _GAUSS * sum(terms.coupling.size for pair in members for terms in pair.terms)
     flow = _integral(
         lambda t, weight: _flow(ways, targets, t, weight),
@@ -275,93 +204,12 @@ def _sum_shares(shares: list[Share]) -> Share | None:
     return Share(*(sum(part) for part in zip(*shares, strict=True)))
 
 
-def _terms(
-    owner: Side, column: int, side: Side, rows: CSR, row: int, left_out: int, pair: Numbers
-) -> Terms:
-    """Terms of `owner`'s column, with the row's ratings of `side`'s other columns."""
-    own = owner.parameters
-    d = side.n_hidden
-    place = np.arange(rows.start[row], rows.start[row + 1]) if row >= 0 else np.zeros(0, np.int64)
-    place = place[rows.column[place] != left_out]
-    other, level = rows.column[place], rows.level[place]
-    value = rows.value[place].astype(np.float64) if rows.value.size else np.ones(len(place))
-    ends = slice(owner.links.start[column], owner.links.start[column + 1])
-    _, linked, met = np.intersect1d(other, owner.links.neighbour[ends], return_indices=True)
-    weight = own.link_weight[owner.links.edge[ends][met]].astype(np.float64)
-    link = np.einsum("lb,bsl->ls", weight, pair[:, :, level[linked]]) * value[linked, None]
-    n = own.coupling.shape[1]
-    features = np.zeros(d)
-    if side.row_input is not None and row >= 0:
-        features = side.row_input[row, :d].astype(np.float64)
-    return Terms(
-        has_standing=bool(own.rating_bias.size) or d > 0,
-        bias=own.rating_bias[column].astype(np.float64) if own.rating_bias.size else np.zeros(n),
-        coupling=own.coupling[column, :, :d].astype(np.float64),
-        hidden_bias=side.parameters.hidden_bias[:d].astype(np.float64),
-        place=place,
-        features=features,
-        pull=features + _pull(side, rows, place),
-        effects=partial(_effects, side, rows, place),
-        linked=linked,
-        link=link,
-    )
-
-
-def _at_points(terms: Terms, point: Numbers) -> Terms:
-    """A Gaussian machine's terms, linear in the rating, at points of the real line."""
-    return terms._replace(
-        bias=terms.bias * point,
-        coupling=terms.coupling * point[:, None],
-        link=terms.link * point,
-    )
-
-
-def _grid(centre: float, terms: list[Terms]) -> Numbers:
-    """Points as far from the centre as any of the terms can move a mean, and REACH further."""
-    moved = sum(
-        float(np.abs(part).sum()) for one in terms for part in (one.bias, one.coupling, one.link)
-    )
-    span = 2 * (moved + REACH)
-    finest, coarsest = _SPACING
-    if span > _MOST_POINTS * coarsest:
-        raise DivergedError(
-            f"parameters that move a mean by {moved:.3g} deviations cannot be explained: this "
-            "machine has diverged"
-        )
-    spacing = max(finest, span / _MOST_POINTS)
-    return np.arange(centre - span / 2, centre + span / 2 + spacing, spacing)
-
-
-def _pull(side: Side, rows: CSR, place: NDArray[np.int64]) -> Numbers:
-    """What the ratings at these positions add to the input of the hidden units, (d,)."""
-    d = side.n_hidden
-    weights = side.parameters.coupling[rows.column[place], rows.level[place], :d]
-    if rows.value.size:
-        return rows.value[place].astype(np.float64) @ weights
-    return weights.sum(axis=0, dtype=np.float64)
-
-
-def _effects(side: Side, rows: CSR, place: NDArray[np.int64], flow: Numbers) -> Numbers:
-    """Of each of the ratings at these positions, given those of the hidden units."""
-    out = np.empty(len(place))
-    value = rows.value[place].astype(np.float64) if rows.value.size else np.zeros(0)
-    kernels.row_dots(
-        rows.column[place], rows.level[place], value, side.parameters.coupling, flow, out
-    )
-    return out
-
-
-def _outcome(
-    members: Sequence[Ways], targets: Sequence[Array], t: Numbers
-) -> tuple[Numbers, list[Numbers]]:
+def _outcome(scores: Sequence[Numbers], targets: Sequence[Array]) -> tuple[Numbers, list[Numbers]]:
     """The outcome of averaged probabilities, (times,), and its gradient for each machine's scores.
 
     d logit(mean p) is the mean of p (1 - p) d logit(p), over what p (1 - p) is of the mean p.
     """
-    each = [
-        _member_outcome(pair.scores(t), target)
-        for pair, target in zip(members, targets, strict=True)
-    ]
+    each = [_member_outcome(one, target) for one, target in zip(scores, targets, strict=True)]
     if len(each) == 1:
         return each[0][0], [each[0][1]]
     found = np.stack([outcome for outcome, _ in each])  # (members, times)
@@ -384,25 +232,24 @@ def _log_sum(scores: Numbers) -> Numbers:
 
 def _member_outcome(scores: Numbers, target: Array) -> tuple[Numbers, Numbers]:
     """(times,) log-odds of a Boolean target or mean of a numeric one; (times, P) its gradient."""
-    if target.dtype == bool:
-        above, below = (_log_sum(scores[:, kept]) for kept in (target, ~target))
-        share = np.exp(scores - np.where(target, above, below))
-        return (above - below)[:, 0], np.where(target, share, -share)
-    mass = softmax(scores, axis=1)
-    mean = mass @ target
-    return mean, mass * (target - mean[:, None])
+    outcome, slope = np.empty(len(scores)), np.empty(scores.shape)
+    fill = kernels.fill_log_odds if target.dtype == bool else kernels.fill_means
+    fill(scores, target, outcome, slope)
+    return outcome, slope
 
 
 def _flow(
     members: Sequence[Ways], targets: Sequence[Array], t: Numbers, weight: Numbers
 ) -> Numbers:
     """Weighted sum over times of d outcome / d (score of each point, input of each unit)."""
-    _, slopes = _outcome(members, targets, t)
+    units = [pair.units(t) for pair in members]
+    scores = [pair.scores(own, len(t)) for pair, own in zip(members, units, strict=True)]
+    _, slopes = _outcome(scores, targets)
     parts = []
-    for pair, unweighted in zip(members, slopes, strict=True):
+    for pair, of_sides, unweighted in zip(members, units, slopes, strict=True):
         slope = unweighted * weight[:, None]
         parts.append(slope.sum(axis=0))
-        parts += [side.slopes(t, slope) for side in pair.sides]
+        parts += [side.slopes(own, slope) for side, own in zip(pair.sides, of_sides, strict=True)]
     return np.concatenate(parts)
 
 

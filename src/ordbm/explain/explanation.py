@@ -12,15 +12,8 @@ from scipy.special import expit
 from ordbm.data.csr import CSR
 from ordbm.data.scale import RatingScale, Scale
 from ordbm.errors import SettingsError
-from ordbm.explain.attribution import (
-    Attribution,
-    Pair,
-    Share,
-    Terms,
-    attribution,
-    distribution_of,
-    pair_of,
-)
+from ordbm.explain.attribution import Attribution, Share, attribution, distribution_of
+from ordbm.explain.pair_terms import Pair, Terms, pair_of
 from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.inference.distributions import LevelDistribution, RatingDistribution
 from ordbm.inference.fitted import FittedModel

@@ -19,45 +19,88 @@ _IN_RANGE = 600.0  # a product of factors whose logarithms add up to less is a f
 
 
 @njit(**KERNEL)
-def add_hidden_scores(times, hidden_bias, pull, coupling, grown, reach, room, out):
-    """out[q, p] += sum_k log(P(not h_k) + P(h_k) e^W[p, k]) at times[q]; reach is sum_k max |W|."""
-    on, off = room
+def fill_units(times, hidden_bias, pull, on, off):
+    """on[q, k] = P(h_k = 1) and off[q, k] = P(h_k = 0) at times[q]."""
     for q in range(times.size):
-        for k in range(on.size):
+        for k in range(pull.size):
             z = hidden_bias[k] + times[q] * pull[k]
-            on[k] = sigmoid(z)
-            off[k] = sigmoid(-z)
+            e = np.exp(-abs(z))  # the one exponential of both
+            on[q, k] = (1.0 if z >= 0 else e) / (1.0 + e)
+            off[q, k] = (e if z >= 0 else 1.0) / (1.0 + e)
+
+
+@njit(**KERNEL)
+def add_hidden_scores(times, on, off, hidden_bias, pull, coupling, grown, reach, out):
+    """out[q, p] += sum_k log(P(not h_k) + P(h_k) e^W[p, k]) at times[q]; reach is sum_k max |W|."""
+    for q in range(times.size):
         for p in range(coupling.shape[0]):
             if reach < _IN_RANGE:
                 product = 1.0
-                for k in range(on.size):
-                    product *= off[k] + on[k] * grown[p, k]
+                for k in range(pull.size):
+                    product *= off[q, k] + on[q, k] * grown[p, k]
                 out[q, p] += np.log(product)
             else:
-                for k in range(on.size):
+                for k in range(pull.size):
                     z = hidden_bias[k] + times[q] * pull[k]
                     out[q, p] += softplus(z + coupling[p, k]) - softplus(z)
 
 
 @njit(**KERNEL)
-def add_hidden_slopes(times, slope, hidden_bias, pull, coupling, grown, reach, room, out):
+def add_hidden_slopes(times, on, off, slope, hidden_bias, pull, coupling, grown, reach, out):
     """out[k] += sum over times and points of slope[q, p] P(h_k = 1 | point p)."""
-    on, off = room
     for q in range(times.size):
-        for k in range(on.size):
-            z = hidden_bias[k] + times[q] * pull[k]
-            on[k] = sigmoid(z)
-            off[k] = sigmoid(-z)
         for p in range(coupling.shape[0]):
             amount = slope[q, p]
             if reach < _IN_RANGE:
-                for k in range(on.size):
-                    raised = on[k] * grown[p, k]
-                    out[k] += amount * raised / (off[k] + raised)
+                for k in range(pull.size):
+                    raised = on[q, k] * grown[p, k]
+                    out[k] += amount * raised / (off[q, k] + raised)
             else:
-                for k in range(on.size):
+                for k in range(pull.size):
                     z = hidden_bias[k] + times[q] * pull[k]
                     out[k] += amount * sigmoid(z + coupling[p, k])
+
+
+@njit(**KERNEL)
+def fill_log_odds(scores, target, log_odds, slope):
+    """log_odds[q] = log sum of e^scores[q, p] where target[p], less that where not; its gradient.
+
+    The gradient by a score is its share of the sum that it is in, negative in the second.
+    """
+    for q in range(scores.shape[0]):
+        log_odds[q] = 0.0
+        for kept in (True, False):
+            top = -np.inf
+            for p in range(target.size):
+                if target[p] == kept:
+                    top = max(top, scores[q, p])
+            total = 0.0
+            for p in range(target.size):
+                if target[p] == kept:
+                    slope[q, p] = np.exp(scores[q, p] - top)
+                    total += slope[q, p]
+            sign = 1.0 if kept else -1.0
+            log_odds[q] += sign * (np.log(total) + top)
+            for p in range(target.size):
+                if target[p] == kept:
+                    slope[q, p] *= sign / total
+
+
+@njit(**KERNEL)
+def fill_means(scores, target, mean, slope):
+    """mean[q] of target[p] with weights e^scores[q, p], and its gradient by the scores."""
+    for q in range(scores.shape[0]):
+        top = -np.inf
+        for p in range(target.size):
+            top = max(top, scores[q, p])
+        total, moment = 0.0, 0.0
+        for p in range(target.size):
+            slope[q, p] = np.exp(scores[q, p] - top)
+            total += slope[q, p]
+            moment += slope[q, p] * target[p]
+        mean[q] = moment / total
+        for p in range(target.size):
+            slope[q, p] *= (target[p] - mean[q]) / total
 
 
 @njit(**KERNEL)
