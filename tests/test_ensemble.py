@@ -348,6 +348,9 @@ def test_a_gaussian_machine_with_many_hidden_units_does_not_blow_up(hidden):
     curvature = features("gaussian", 1).curvature
     assert [curvature(n) for n in (2, 25, 100)] == [5.0, 5.0, 20.0]
     assert features("ordinal", 5).curvature(100) == 1.0
+    tightness = features("gaussian", 1).tightness
+    assert [tightness(n) for n in (2, 25, 100)] == [1.0, 25 / 8, 12.5]
+    assert features("ordinal", 5).tightness(100) == 1.0
 
 
 # -- settings that follow the ratings -------------------------------------------------------------
@@ -424,6 +427,8 @@ def test_couplings_are_tightened_by_what_columns_lack():
     enough = PseudoLikelihood(ratings_per_unit=0).priors
     assert count_adaptive_precision(enough, np.array([1]), 40) == 8.0
     assert count_adaptive_precision(learner.priors, np.array([10]), 20) == 3.0
+    assert count_adaptive_precision(learner.priors, np.array([10]), 20, 4.0) == 12.0
+    assert count_adaptive_precision(learner.priors, np.array([1]), 20, 4.0) == 3.0 * 12.0
 
 
 @pytest.mark.parametrize("sides", ["user", "item"])

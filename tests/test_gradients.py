@@ -53,8 +53,11 @@ def present(machine):
     return [number for number, side in enumerate(machine.sides) if side is not None]
 
 
-def after_pass(case, number, learner, other_scores=None):
-    """(machine, objective, training) after one pass over side `number` alone."""
+def after_pass(case, number, learner, other_scores=None, noise=None):
+    """(machine, objective, training) after one pass over side `number` alone.
+
+    `noise` are the variances of its rows' and of its columns' ratings.
+    """
     machine = referee.copied(case.machine)
     priors = ResolvedPriors(
         user_prior(machine), co_occurrence_embedding(case.ratings, 0, EmbeddingRules())
@@ -62,6 +65,8 @@ def after_pass(case, number, learner, other_scores=None):
     trainer = Trainer(machine, case.ratings, learner, priors=priors)
     numbers = present(machine)
     training = trainer.sides[numbers.index(number)]
+    if noise is not None:
+        training.noise.row[:], training.noise.column[:] = noise
     if other_scores is None:
         other_scores = training.scores[:0]
         if len(numbers) == 2:
@@ -72,9 +77,9 @@ def after_pass(case, number, learner, other_scores=None):
     return machine, objective, training
 
 
-def moves(case, number, learner, other_scores=None):
+def moves(case, number, learner, other_scores=None, noise=None):
     """What one pass of a PLAIN learner added to each block, as K g; and its objective."""
-    machine, objective, training = after_pass(case, number, learner, other_scores)
+    machine, objective, training = after_pass(case, number, learner, other_scores, noise)
     (block,) = training.blocks
     n_rows = len(block.row)
     before, after = case.machine.sides[number], machine.sides[number]
@@ -232,9 +237,10 @@ def test_an_epoch_reports_the_objective_per_rating():
 # Gaussian ratings: mean-field pseudo-likelihood (A.2)
 
 
-def mean_field_objective(machine, table, *, leave_out):
-    """sum log N(r; mu, 1) with hidden units at their posterior means, with or without r itself."""
+def mean_field_objective(machine, table, *, leave_out, precision=None):
+    """sum log N(r; mu, 1 / precision), hidden units at their posterior means with or without r."""
     total = 0.0
+    precision = np.ones_like(table) if precision is None else precision
     for user, item in np.argwhere(~np.isnan(table)):
         mu = machine.level_bias[0]
         for side, ratings, row, column in (
@@ -243,7 +249,8 @@ def mean_field_objective(machine, table, *, leave_out):
         ):
             if side is not None:
                 mu += side_mean(side, ratings[row], column, leave_out=leave_out)
-        total -= 0.5 * (table[user, item] - mu) ** 2 + 0.5 * np.log(2 * np.pi)
+        weight = precision[user, item]
+        total -= 0.5 * weight * (table[user, item] - mu) ** 2 + 0.5 * np.log(2 * np.pi / weight)
     return total
 
 
@@ -277,6 +284,24 @@ def test_gaussian_mean_field_pseudo_likelihood(sides, links, leave_out):
 
     for number in present(case.machine):
         found, value = moves(case, number, gaussian_learner(leave_out=leave_out))
+        np.testing.assert_allclose(value, objective(case.machine), rtol=1e-10)
+        assert_same_moves(found, expected_moves(case, number, objective))
+
+
+@pytest.mark.parametrize("leave_out", [True, False])
+@pytest.mark.parametrize("sides", referee.SIDES)
+def test_noisy_ratings_count_for_less(sides, leave_out):
+    case = gradient_case("gaussian", sides, "both")
+    of_user, of_item = (np.random.default_rng(4).uniform(0.3, 3, n) for n in case.table.shape)
+    precision = 1 / np.multiply.outer(of_user, of_item)
+    precision /= precision[~np.isnan(case.table)].mean()
+
+    def objective(machine):
+        return mean_field_objective(machine, case.table, leave_out=leave_out, precision=precision)
+
+    for number in present(case.machine):
+        noise = (of_item, of_user) if number else (of_user, of_item)
+        found, value = moves(case, number, gaussian_learner(leave_out=leave_out), noise=noise)
         np.testing.assert_allclose(value, objective(case.machine), rtol=1e-10)
         assert_same_moves(found, expected_moves(case, number, objective))
 

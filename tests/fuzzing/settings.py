@@ -67,8 +67,9 @@ TUNED = [
     "rate", "decay", "momentum", "per_row", "coupling_curvature", "bias_curvature", "spread",
     "hidden_curvature", "link_curvature", "coupling_precision", "bias_precision", "hidden_spread",
     "hidden_precision", "link_precision", "count_weight", "response_style_share", "mean_weight",
-    "ratings_per_unit", "tightening", "scarcity", "unit_smoothing", "shared_potential", "leave_out",
-    "column_ratings", "co_occurrence", "block_rows", "enough_levels", "residual_unit",
+    "noise_weight", "ratings_per_unit", "tightening", "scarcity", "unit_smoothing",
+    "shared_potential", "leave_out", "column_ratings", "co_occurrence", "block_rows",
+    "enough_levels", "residual_unit",
 ]  # fmt: skip
 RATED = [
     [1, 2, 3, 4, 5], [0, 1], [1], [1, 2.5, 10], [-1e149, 1e149], [1e-140, 2e-140], [-5, 1e12],

@@ -159,11 +159,11 @@ def level_conditionals(
 
 @njit(**KERNEL)
 def gaussian_conditionals(
-    first_chunk, last_chunk, chunk_column, entries, value, side, row_shift, hidden, link_work,
-    own_scores, other_scores, level_bias, gradients, n_rows, p, leave_out, objective,
-    team,
+    first_chunk, last_chunk, chunk_column, entries, value, precision, residual, side, row_shift,
+    hidden, link_work, own_scores, other_scores, level_bias, gradients, n_rows, p, leave_out,
+    objective, team,
 ):  # fmt: skip
-    """log N(r; mu, 1), mu_i = beta_i + J + sum_k p_k gamma_ik + other (A.2).
+    """log N(r; mu, 1 / precision), mu_i = beta_i + J + sum_k p_k gamma_ik + other (A.2).
 
     Gaussian ratings with mean-field hidden units: p_k = P(h_k | r) as in the paper, or, with
     `leave_out`, P(h_k | r without r_i), so that a rating does not help to predict itself.
@@ -198,8 +198,10 @@ def gaussian_conditionals(
                     own_scores[position, 0] = mean
                 if other_scores.size:
                     mean += other_scores[entries.in_transpose[q], 0]
-                error = rating - level_bias[0] - mean
-                total_log -= 0.5 * error * error + _HALF_LOG_2PI
+                residual[position] = rating - level_bias[0] - mean
+                error = precision[position] * residual[position]
+                total_log -= 0.5 * (error * residual[position] - math.log(precision[position]))
+                total_log -= _HALF_LOG_2PI
                 gradients.bias[place, 0] += error
                 for k in range(d):
                     asked = error * weights[k] * p[k] * (one - p[k])

@@ -75,8 +75,8 @@ def sum_chunks(first, last, chunk_context, n_chunks, context, team):
 
 @njit(**KERNEL)
 def step_columns(
-    first, last, entries, value, context, counts, n_rows, side, velocity, tables, gradients, step,
-    team,
+    first, last, entries, value, context, counts, weights, n_rows, side, velocity, tables,
+    gradients, step, team,
 ):  # fmt: skip
     """v = momentum v + K g - pull (w - mean);  w += rate v, of the block's columns first..last.
 
@@ -84,6 +84,7 @@ def step_columns(
     it, times its value, to the gradient of its level's group. It is empty if that has been done.
 
     `counts` (C,) is how many ratings each column has; the prior pulls by the share that is here.
+    `weights` (C,) is how many they count for, in the curvature.
     """
     for place in range(first, last):
         begin = entries.column_entry[place]
@@ -97,14 +98,15 @@ def step_columns(
         column = entries.column[place]
         count = counts[column]
         share = side.hidden_bias.dtype.type((end - begin) / count)
-        rate = step_size(step, step.coupling_precision, step.coupling_curvature, count, n_rows)
+        weight = weights[column]
+        rate = step_size(step, step.coupling_precision, step.coupling_curvature, weight, n_rows)
         move_coupling(
             side.coupling[column], velocity.coupling[column], gradient,
             tables.coupling_mean[column if len(tables.coupling_mean) > 1 else 0], tables.smoothing,
             step.coupling_precision * share, step.momentum, rate,
         )  # fmt: skip
         if side.rating_bias.size:
-            rate = step_size(step, step.bias_precision, step.bias_curvature, count, n_rows)
+            rate = step_size(step, step.bias_precision, step.bias_curvature, weight, n_rows)
             move_bias(
                 side.rating_bias[column], velocity.rating_bias[column], gradients.bias[place],
                 tables.bias_mean[column], tables.bias_smoothing, step.bias_precision * share,

@@ -54,6 +54,14 @@ class Features:
         """
         return max(5.0, n_hidden / 5) if self.is_gaussian else 1.0
 
+    def tightness(self, n_hidden: int) -> float:
+        """Precision of the prior of couplings, relative to that of a level's.
+
+        For the same reason: what all units together may say of a mean beforehand, n_hidden over the
+        precision, must not grow with their number.
+        """
+        return max(1.0, n_hidden / 8) if self.is_gaussian else 1.0
+
     @property
     def n_pair(self) -> int:
         return len(self.pair)

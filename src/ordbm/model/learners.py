@@ -121,6 +121,12 @@ class Priors(Checked):
         True, "That share follows what was seen; if not, all levels are alike.", why="measured"
     )
     response_styles: ResponseStyleRules = setting(ResponseStyleRules(), "Rules of that learning.")
+    noise_weight: float = setting(
+        10.0, "Gaussian ratings by which the noise of a user or an item is drawn to that of all; "
+        "0: all have the same.",
+        why="some rate more at random than others, and should count for less; simulated: "
+        "benchmarks/continuous.py",
+    )  # fmt: skip
     hidden_precision: float = setting(1.0, "Of hidden biases.")
     link_precision: float = setting(1000.0, "Of link weights.", why="measured: 300 and 3000 tried")
     unit_smoothing: bool = setting(
@@ -357,7 +363,7 @@ class ContrastiveDivergence(Learner):
         "priors": Priors(
             coupling_precision=0.0, ratings_per_unit=0.0, co_occurrence=0, bias_precision=0.0,
             count_weight=0.0, response_style_share=0.0, learn_response_styles=False,
-            hidden_precision=0.0, link_precision=0.0, unit_smoothing=False,
+            noise_weight=0.0, hidden_precision=0.0, link_precision=0.0, unit_smoothing=False,
         ),
         "initialisation": Initialisation(
             spread=0.01, hidden_spread=0.01, shared_potential=False, residual_unit=False

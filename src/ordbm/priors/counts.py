@@ -30,8 +30,12 @@ def count_potentials(columns: CSR, n_levels: int, weight: float) -> tuple[Array,
     return potential[log2_bin], potential[0] if (count == 1).any() else np.zeros(n_levels)
 
 
-def count_adaptive_precision(priors: Priors, column_counts: Array, n_hidden: int) -> float:
+def count_adaptive_precision(
+    priors: Priors, column_counts: Array, n_hidden: int, tightness: float = 1.0
+) -> float:
     """tau (1 + tightening lack) for couplings of columns with these counts to so many hidden units.
+
+    Or `tightness` tau, if that is more.
 
     lack = (short - 1) / (scarcity - 1), from 0 to 1, where short = ratings_per_unit n_hidden /
     typical count. Couplings are fitted, not averaged over. Where there are many for few ratings
@@ -43,4 +47,4 @@ def count_adaptive_precision(priors: Priors, column_counts: Array, n_hidden: int
     typical = np.sqrt((counts**2).sum() / max(n_rated, 1))
     short = priors.ratings_per_unit * n_hidden / max(typical, 1.0)
     lack = np.clip((short - 1.0) / (priors.scarcity - 1.0), 0.0, 1.0)
-    return float(priors.coupling_precision * (1.0 + priors.tightening * lack))
+    return float(priors.coupling_precision * max(tightness, 1.0 + priors.tightening * lack))

@@ -59,7 +59,9 @@ class FoldInPriors(NamedTuple):
         ]
         return cls(
             bias,
-            count_adaptive_precision(priors, np.diff(ratings.by_user.start), n_hidden),
+            count_adaptive_precision(
+                priors, np.diff(ratings.by_user.start), n_hidden, one.features.tightness(n_hidden)
+            ),
             feature_unit(one.features.of_group, priors),
             co_occurrence.read_by_item,
             [np.ascontiguousarray(table[..., :n_hidden]) for table in by_direction],

@@ -91,6 +91,7 @@ class Trainer:
                 2 * seed + number,
                 threads,
                 curvature=machine.features.curvature(side.n_hidden),
+                tightness=machine.features.tightness(side.n_hidden),
                 bias_precision=bias_priors[number].precision,
                 co_occurrence=priors.co_occurrence.of_columns(number),
                 scored=joint,
@@ -133,6 +134,9 @@ class Trainer:
             for name in Parameters._fields:
                 state[f"{number}.{name}"] = getattr(side.side.parameters, name)
                 state[f"{number}.{name}.velocity"] = getattr(side.velocity, name)
+            if self.machine.features.is_gaussian:
+                state[f"{number}.noise.row"] = side.noise.row
+                state[f"{number}.noise.column"] = side.noise.column
         if len(self.sides) == 2 and self._keeps_scores:
             state["1.scores"] = self.sides[1].scores  # the first side's are made anew before use
         return state

@@ -44,6 +44,7 @@ from ordbm.training.blocks import (
     tile_for,
     workspace_for,
 )
+from ordbm.training.noise import Noise
 from ordbm.training.step_size import step_of
 
 AT_ONCE = 1_000_000  # ratings scored at a time, or learnt before progress is told
@@ -85,6 +86,7 @@ class SideTraining:
         threads: int,
         *,
         curvature: float = 1.0,
+        tightness: float = 1.0,
         bias_precision: float,
         co_occurrence: Array,
         scored: bool,
@@ -95,7 +97,7 @@ class SideTraining:
         self.tables = tables
         self.threads = threads
         self.seed = seed
-        self.curvature = curvature
+        self.curvature, self.tightness = curvature, tightness
         self.bias_precision = bias_precision
         self.co_occurrence = co_occurrence
         self.n_levels, n_groups = len(tables.bias_smoothing), len(tables.smoothing)
@@ -135,6 +137,7 @@ class SideTraining:
         self._objective_start = np.cumsum(chunks)  # of each block
         self.velocity = Parameters(*(np.zeros_like(array) for array in self.parameters))
         self.column_count = np.diff(transposed.start)
+        self.noise = Noise(rows, self.column_count, dtype)
         self.support = np.zeros(side.links.n_edges, np.int64)
         if side.links.n_edges:
             where = np.full(side.n_columns, -1, np.int64)
@@ -160,12 +163,13 @@ class SideTraining:
             self.parameters.coupling[:] = self.side.parameters.coupling[:, self.first_of_group]
         step = step_of(self.learner, epoch, self.curvature, level_bias.dtype)
         precision = count_adaptive_precision(
-            self.learner.priors, self.column_count, self.side.n_hidden
+            self.learner.priors, self.column_count, self.side.n_hidden, self.tightness
         )
         step = step._replace(
             coupling_precision=level_bias.dtype.type(precision),
             bias_precision=level_bias.dtype.type(self.bias_precision),
         )
+        self.noise.begin_pass()
         contrastive = isinstance(self.learner, ContrastiveDivergence)
         order = np.random.default_rng((self.seed, epoch)).permutation(len(self.blocks))
         now = _Pass(
@@ -194,6 +198,7 @@ class SideTraining:
         if self.group.size:
             for level, group in enumerate(self.group):
                 self.side.parameters.coupling[:, level] = self.parameters.coupling[:, group]
+        self.noise.end_pass(self.learner.priors.noise_weight)
         return float(now.objective.sum())
 
     def _learn_block(self, now: _Pass, number: int, team: Team) -> bool:
@@ -282,8 +287,8 @@ class SideTraining:
             )  # fmt: skip
         return step_columns(
             *self.bounds[number].column[team.thread : team.thread + 2], entries, self.rows.value,
-            context, self.column_count, n_rows, side, self.velocity, now.tables, gradients,
-            now.step, team,
+            context, self.column_count, self.noise.column_weight, n_rows, side, self.velocity,
+            now.tables, gradients, now.step, team,
         )  # fmt: skip
 
     def _conditionals(self, now: _Pass, number: int, team: Team) -> bool:
@@ -296,10 +301,10 @@ class SideTraining:
         objective = now.objective[self._objective_start[number] :]
         if self.rows.value.size:
             return gaussian_conditionals(
-                *chunks, block.chunk_column, block.entries, self.rows.value, side,
-                block.row_shift, hidden, link_work, own, now.other, now.level_bias, gradients,
-                len(block.row), self.row_work[team.thread].sum, self.learner.leave_out, objective,
-                team,
+                *chunks, block.chunk_column, block.entries, self.rows.value, self.noise.precision,
+                self.noise.residual, side, block.row_shift, hidden, link_work, own, now.other,
+                now.level_bias, gradients, len(block.row), self.row_work[team.thread].sum,
+                self.learner.leave_out, objective, team,
             )  # fmt: skip
         return level_conditionals(
             *chunks, block.chunk_column, block.entries, side, block.row_shift, hidden, link_work,

@@ -312,7 +312,8 @@ def _grown_priors(before: FittedModel, found: FittedModel, learner: Learner) -> 
     more = np.zeros((len(found.items) - len(rows), rows.shape[1]), rows.dtype)
     counts = np.diff(found.ratings.by_user.start)
     n_hidden = 0 if side is None else side.n_hidden
+    tightness = found.machines[0].features.tightness(n_hidden)
     return known._replace(
         read_by_row=np.concatenate([rows, more]),
-        precision=count_adaptive_precision(learner.priors, counts, n_hidden),
+        precision=count_adaptive_precision(learner.priors, counts, n_hidden, tightness),
     )
