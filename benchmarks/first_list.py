@@ -29,7 +29,7 @@ from provenance import cpu_model
 RESULTS = HERE / "results"
 EMBEDDED = (
     "import ordbm; from ordbm.datasets import write_ratings; "
-    "write_ratings('ratings.csv', ordbm.load_dataset('movielens-small'))"
+    "write_ratings(ordbm.load_dataset('movielens-small'), 'ratings.csv')"
 )
 
 
