@@ -170,6 +170,8 @@ def what_readers_bring():
     frame = ratings_of_few(ordbm.load_dataset("movielens-small")).to_frame("pandas")
     frame.to_csv("ratings.csv", index=False)
     frame[["user", "item"]].head(5).to_csv("pairs.csv", index=False)
+    frame.head(3).assign(user=99_999).to_csv("today.csv", index=False)
+    frame.tail(2).to_csv("gone.csv", index=False)
     own = frame.rename(columns={"user": "customer", "item": "film", "rating": "stars"})
     return {
         "users": [1, 1],

@@ -19,6 +19,7 @@ from ordbm.cli import (  # noqa: F401
     reproduce,
     serve,
     tune,
+    update,
 )
 from ordbm.cli.app import app, by_option
 from ordbm.runtime.printable import printable

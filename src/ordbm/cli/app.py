@@ -17,8 +17,8 @@ from ordbm.runtime.printable import printable
 BAD_INPUT = 2
 
 IN_HELP = (
-    "demo", "fit", "predict", "recommend", "explain", "evaluate", "serve", "keys", "database",
-    "tune", "inspect", "data", "reproduce",
+    "demo", "fit", "update", "refit", "predict", "recommend", "explain", "evaluate", "serve",
+    "keys", "database", "tune", "inspect", "data", "reproduce",
 )  # fmt: skip
 
 _UsageError: Any = typer.BadParameter.__base__  # has no public name in every version of Typer

@@ -44,10 +44,11 @@ ModelFile = Annotated[
 
 
 def ratings_and_facts(
-    source: str, reading: ReadingOptions, *, beside: Path | None = None
+    source: str, reading: ReadingOptions, *, beside: Path | None = None, scale: Any = None
 ) -> tuple[Ratings, dict[str, Any]]:
     """The ratings that `source` names, and what is to be said about them.
 
+    They are on `scale` unless the options say otherwise, or an embedded set has its own.
     Options for reading are refused where no file is read: neither here nor, after this, `beside`.
     """
     _load_library()
@@ -65,7 +66,10 @@ def ratings_and_facts(
     else:
         if beside is not None and source == str(beside) == STANDARD:
             raise ordbm.errors.SettingsError("standard input can be read once: name a file instead")
-        ratings = read_ratings(given_file(source), **reading.arguments())
+        arguments = reading.arguments()
+        if arguments.get("scale") is None:
+            arguments["scale"] = scale
+        ratings = read_ratings(given_file(source), **arguments)
         source = "standard input" if source == STANDARD else source
     return ratings, {"source": source, **rating_facts(ratings), "seconds": _since(started)}
 

@@ -55,6 +55,7 @@ def inspect(
         **_identity(model),
         "trained_on": _trained_on(model),
         "training": _training(model),
+        "since_learning": _since_learning(model),
         "history": model.history,
         "user_features": trusted_features(model, 0),
         "item_features": trusted_features(model, 1),
@@ -71,6 +72,7 @@ def inspect(
     out.print(facts({"file": f"{file} ({found['bytes'] / 1e6:.1f} MB)", **_identity(model)}))
     out.print(facts(found["trained_on"], title="\nTrained on"))
     out.print(facts(found["training"], title="\nTraining"))
+    out.print(facts(found["since_learning"], title="\nSince it was learnt"))
     for kind in ("user", "item"):
         if trusted := found[f"{kind}_features"]:
             out.print(
@@ -225,6 +227,23 @@ def _training(model: OrdinalBM) -> dict[str, Any]:
         found["best epoch"] = best.epoch
         found |= {f"validation {name}": value for name, value in best.validation.items()}
     return found
+
+
+def _since_learning(model: OrdinalBM) -> dict[str, Any]:
+    """How much came since, as a share of what was learnt from, and what to do about it."""
+    from ordbm.inference.fitted import WORTH_REFITTING
+
+    growth = model.growth
+    return {
+        "new ratings": growth.new,
+        "changed": growth.changed,
+        "withdrawn": growth.withdrawn,
+        "new users": len(users_of(model)) - growth.users,
+        "new items": len(items_of(model)) - growth.items,
+        "drift": growth.drift,
+        "ordbm refit": f"{'' if growth.wants_refit else 'not yet '}worth while "
+        f"(from a drift of {WORTH_REFITTING:g})",
+    }
 
 
 def _name(one: Any, titles: Mapping[Any, str]) -> str:

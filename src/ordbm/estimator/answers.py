@@ -12,6 +12,7 @@ from scipy.special import expit
 
 from ordbm.data.frames import Backend
 from ordbm.data.lookup import Ids, aligned_pairs, listed_ids, several
+from ordbm.data.ratings import Ratings
 from ordbm.data.scale import ContinuousScale, RatingScale, Scale
 from ordbm.errors import NotFittedError, SettingsError
 from ordbm.explain import Explanation, Similar, explanation_of, nearest, nearest_users
@@ -25,7 +26,7 @@ from ordbm.inference.factors import (
     hidden_means,
     joined,
 )
-from ordbm.inference.fitted import FittedModel, Origin, strangers_apart
+from ordbm.inference.fitted import FittedModel, Growth, Origin, strangers_apart
 from ordbm.inference.joint import ENUMERATED, JointDistribution, ensemble_joint_levels
 from ordbm.inference.known import check_request
 from ordbm.inference.people import FoldIns, People, Users, are_of_several, fold_ins_of
@@ -63,6 +64,17 @@ class Answers:
 
     def _item_codes(self, items: Sequence[Any]) -> Codes:
         return self._state.codes(items, self._state.items, self._state.modelled_items)
+
+    def known_ratings(self) -> Ratings:
+        """All ratings that answers are conditioned on."""
+        state = self._state
+        rated = state.given.by_user
+        return Ratings.of_rows(state.users, state.items, state.scale, rated, state.times)
+
+    @property
+    def growth(self) -> Growth:
+        """How much was learnt from, and how much came since by `partial_fit`."""
+        return self._state.growth
 
     # -- who is asked about -----------------------------------------------------------------------
 

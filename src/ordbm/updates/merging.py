@@ -118,13 +118,12 @@ def joined_by(there: RatedPairs, coming: RatedPairs, n_items: int) -> tuple[Rate
 
 
 def _new_ratings(given: Any, fitted: FittedModel) -> tuple[IdMap, IdMap, RatedPairs]:
-    """Ratings as `Ratings` takes them, on the model's scale, and the ids with new ones."""
+    """Ratings as `Ratings` takes them, on the model's scale, and the ids with new ones.
+
+    Where those of the model have times, new ones that have none are as late as the latest.
+    """
     scale = fitted.scale
     batch = given if isinstance(given, Ratings) else Ratings(given, scale=scale)
-    if len(fitted.times) and not batch.has_times and len(batch):
-        raise RatingsError(
-            "this model's ratings have times, and the new ones have none: say when each was given"
-        )
     rows = batch.by_user
     level, value = rows.level, rows.value
     if batch.scale != scale:
@@ -132,6 +131,8 @@ def _new_ratings(given: Any, fitted: FittedModel) -> tuple[IdMap, IdMap, RatedPa
     users, user = _with_more(fitted.users, batch.users, "user")
     items, item = _with_more(fitted.items, batch.items, "item")
     times = batch.times if len(fitted.times) else NO_TIMES
+    if len(fitted.times) and not batch.has_times:
+        times = np.full(len(batch), fitted.times.max())
     new = RatedPairs(user[rows.row], item[rows.column], level, value, times)
     return users, items, new.at(np.argsort(_pair_keys(new, len(items)), kind="stable"))
 
