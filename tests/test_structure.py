@@ -197,6 +197,14 @@ def test_a_search_finds_links_of_both_signs(linked, model):
     assert structure.sizes.user_links == structure.sizes.user_hidden == 0
 
 
+@pytest.mark.parametrize("true", [2, 4])
+def test_the_number_of_hidden_units_comes_back(true):
+    drawn = simulate(800, 60, 24_000, strength=2.0, hidden=(true, 0), sides="user", seed=0)
+    told = {**SEARCH, "hidden": 12, "item_links": 0, "epochs": 20}
+    model = OrdinalBM(sides="user", **told).fit(drawn.ratings)
+    assert true <= model.structure.sizes.user_hidden <= true + 2
+
+
 def test_what_is_accepted_is_what_is_there(model):
     """Trials tell the story of the sizes, and the machine has the last of them."""
     structure = model.structure

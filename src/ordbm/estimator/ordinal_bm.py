@@ -235,12 +235,12 @@ class OrdinalBM(Configured, Answers):
         if prepared:
             links, structure = prepared.links, prepared.structure
         elif settings.structure:
-            structure, links = self._found(ratings, settings, learner, tell)
+            structure, links = self._found(ratings, settings, table, learner, tell)
         else:
             structure, links = None, self._links(settings, ratings, tell)
         if structure is not None:
             settings = sized(settings, structure.sizes)
-            learner = structured(learner, structure.sizes, structure.link_looseness)
+            learner = structured(learner, *structure.priors, gaussian=table.is_gaussian)
             check_size(settings, table, ratings.n_users, ratings.n_items)
         machines = new_machines(settings, learner.initialisation, table, orientations, links)
         machines = with_row_inputs(machines, told)
@@ -330,11 +330,17 @@ class OrdinalBM(Configured, Answers):
         tell(Progress("links", 1.0))
         return links
 
-    def _found(self, ratings: Ratings, settings: Settings, learner: Learner, tell: Tell) -> Found:
+    def _found(
+        self, ratings: Ratings, settings: Settings, table: Features, learner: Learner, tell: Tell
+    ) -> Found:
         """The structure that the ratings ask for; machines without it are compared."""
+        start = start_sizes(settings, learner.priors, ratings)
 
         def learn(part: Ratings, sizes: Sizes, links: ChosenLinks) -> FittedModel:
-            told, own = sized(settings, sizes), structured(self.learner, sizes, links.looseness)
+            told = sized(settings, sizes)
+            own = structured(
+                self.learner, sizes, start, links.looseness, gaussian=table.is_gaussian
+            )
             given = {"structure": None, "presence": False, "hidden": told.hidden, "learner": own}
             members = min(told.members or 1, told.structure_rules.members)
             model = _WithLinks(links[:2], **{**self._params, **given, "members": members})
@@ -346,7 +352,6 @@ class OrdinalBM(Configured, Answers):
             return model._state
 
         LOG.info("finding a structure")
-        start = start_sizes(settings, learner.priors, ratings)
         return find_structure(ratings, start, learn, settings, learner.priors.link_precision, tell)
 
     def _watch(self, fitted: FittedModel) -> None:
@@ -404,7 +409,9 @@ def _fold_in_priors(fitted: FittedModel, priors: Priors, resolved: ResolvedPrior
     if not priors.coupling_precision:
         n_levels = fitted.machines[0].features.n_levels
         priors, known = PseudoLikelihood().priors.for_scale(n_levels), None
-    return FoldInPriors.of(fitted.machines, fitted.ratings, priors, fitted.threads, known)
+    return FoldInPriors.of(
+        fitted.machines, fitted.ratings, priors.of_side(1), fitted.threads, known
+    )
 
 
 def _own_learner(learner: Learner, fitted: FittedModel) -> Learner:
@@ -413,7 +420,7 @@ def _own_learner(learner: Learner, fitted: FittedModel) -> Learner:
     if not learner.priors.coupling_precision:
         learner = PseudoLikelihood()
     if fitted.structure is not None:
-        learner = structured(learner, fitted.structure.sizes, fitted.structure.link_looseness)
+        learner = structured(learner, *fitted.structure.priors, gaussian=table.is_gaussian)
     return learner.for_scale(table.n_levels, table.n_groups, ordinal=table.kind == "ordinal")
 
 

@@ -55,7 +55,9 @@ def find_structure(
     chosen = links.of(ratings, sizes)
     about = links.about(ratings, sizes)
     sizes = sizes._replace(item_links=chosen.items.n_edges, user_links=chosen.users.n_edges)
-    structure = Structure(sizes, tuple(search.trials), len(search.user), about, chosen.looseness)
+    structure = Structure(
+        sizes, start, tuple(search.trials), len(search.user), about, chosen.looseness
+    )
     return Found(structure, (chosen.items, chosen.users))
 
 
@@ -82,14 +84,25 @@ def sized(settings: Settings, sizes: Sizes) -> Settings:
     return replace(settings, hidden=(sizes.user_hidden, sizes.item_hidden))
 
 
-def structured(learner: Learner, sizes: Sizes, looseness: float) -> Learner:
-    """The learner with so many directions, and the prior of such links."""
+def structured(
+    learner: Learner, sizes: Sizes, start: Sizes, links: float, *, gaussian: bool
+) -> Learner:
+    """The learner with so many directions, and priors as loose as sizes and links ask for.
+
+    What all hidden units of a row together may say beforehand, their number over the precision,
+    stays what it was at the start: one that does the work of several has larger couplings. Where
+    ratings are Gaussian it stays so anyway.
+    """
+    if gaussian:
+        start = sizes
     rules = replace(learner.priors.embedding, columns_per_direction=1, ratings_per_direction=1)
     priors = replace(
         learner.priors,
         co_occurrence=sizes.directions,
         embedding=rules,
-        link_precision=learner.priors.link_precision * looseness,
+        link_precision=learner.priors.link_precision * links,
+        user_side_looseness=max(sizes.user_hidden, 1) / max(start.user_hidden, 1),
+        item_side_looseness=max(sizes.item_hidden, 1) / max(start.item_hidden, 1),
     )
     return replace(learner, priors=priors)
 
@@ -138,12 +151,12 @@ class SizeSearch:
         return self.sizes
 
     def search(self, part: str, start: int) -> None:
-        """None, half as many or twice as many, and so on; then between the last two."""
-        size = start
+        """None; half as many and so on, or else twice as many; then between the last two."""
         if self.is_as_good(part, 0):
             return
-        while size > 1 and self.is_as_good(part, size // 2):
-            size //= 2
+        halves = [start >> times for times in range(1, start.bit_length())]
+        # What learns badly may lie between sizes that do not, so all are tried.
+        size = min([start, *(half for half in halves if self.is_as_good(part, half))])
         if size == start:
             most = self.rules.times_larger * start
             while 2 * size <= most and self.is_better(part, 2 * size):

@@ -103,6 +103,13 @@ class Priors(Checked):
         4.0, "How many times too few ratings make couplings that tight; in between, in proportion.",
         above=1, why="measured: typical counts",
     )  # fmt: skip
+    user_side_looseness: float = setting(
+        1.0, "Of that precision on the user side: with fewer hidden units than usual, each may say "
+        "more.", above=0, why="`structure` lets it follow the number of units",
+    )  # fmt: skip
+    item_side_looseness: float = setting(
+        1.0, "The same on the item side.", above=0, why="as for the user side"
+    )
     co_occurrence: int = setting(
         32, "Directions of who rated what that couplings follow, at most; 0: none.",
         why="measured: 8, 24 and 32 tried",
@@ -146,6 +153,16 @@ class Priors(Checked):
         if not 1 < n_levels < self.enough_levels or not self.coupling_precision:
             return 1
         return 1 + self.enough_levels - n_levels
+
+    def of_side(self, number: int) -> Priors:
+        """Those of the user side (0) or the item side (1)."""
+        looseness = self.item_side_looseness if number else self.user_side_looseness
+        return replace(
+            self,
+            coupling_precision=self.coupling_precision * looseness,
+            user_side_looseness=1.0,
+            item_side_looseness=1.0,
+        )
 
     def for_scale(self, n_levels: int) -> Priors:
         """The same for a scale of so many levels."""

@@ -54,10 +54,16 @@ class Structure(NamedTuple):
     """Sizes that were found, and why."""
 
     sizes: Sizes
+    start: Sizes  # of the search
     trials: tuple[SizeTrial, ...]
     validation_ratings: int
     links: tuple[LinkTests, LinkTests]  # between items, between users
     link_looseness: float  # of the precision of links, which those that stand out need less of
+
+    @property
+    def priors(self) -> tuple[Sizes, Sizes, float]:
+        """What they follow: the sizes, those of the start, and the looseness of links."""
+        return self.sizes, self.start, self.link_looseness
 
     @property
     def hidden(self) -> tuple[int, int]:

@@ -18,6 +18,7 @@ def packed_structure(structure: Structure | None) -> Header | None:
         return None
     return {
         "sizes": list(structure.sizes),
+        "start": list(structure.start),
         "trials": [list(trial) for trial in structure.trials],
         "validation_ratings": structure.validation_ratings,
         "links": [list(tests) for tests in structure.links],
@@ -29,7 +30,7 @@ def unpacked_structure(plain: Any, links: tuple[int, int]) -> Structure | None:
     """The structure, with as many links (between items and between users) as there are."""
     if plain is None:
         return None
-    sizes = Sizes(*map(_count, plain["sizes"]))
+    sizes, start = (Sizes(*map(_count, plain[name])) for name in ("sizes", "start"))
     items, users = (LinkTests(*map(_count, tests)) for tests in plain["links"])
     if max(sizes.user_hidden, sizes.item_hidden, sizes.directions) > MOST_HIDDEN:
         raise ValueError("the structure has too many hidden units")
@@ -39,7 +40,9 @@ def unpacked_structure(plain: Any, links: tuple[int, int]) -> Structure | None:
     if type(looseness) is not float or not 0 < looseness <= 1:
         raise ValueError("the links of the structure are looser than can be")
     trials = tuple(_trial(*trial) for trial in plain["trials"])
-    return Structure(sizes, trials, _count(plain["validation_ratings"]), (items, users), looseness)
+    return Structure(
+        sizes, start, trials, _count(plain["validation_ratings"]), (items, users), looseness
+    )
 
 
 def _trial(part: Any, size: Any, log_loss: Any, rise: Any, error: Any, accepted: Any) -> SizeTrial:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -85,7 +86,7 @@ class Trainer:
                 side,
                 ratings[number],
                 ratings[1 - number],
-                learner,
+                replace(learner, priors=learner.priors.of_side(number)),
                 tables[number],
                 group,
                 2 * seed + number,

@@ -311,7 +311,7 @@ def _item_priors(found: FittedModel, priors: Priors, *, traits: bool) -> FoldInP
         Machine(machine.features, machine.level_bias, machine.item_side, machine.user_side)
         for machine in found.machines
     ]
-    return FoldInPriors.of(machines, swapped, priors, found.threads, resolved)
+    return FoldInPriors.of(machines, swapped, priors.of_side(0), found.threads, resolved)
 
 
 def _grown_priors(before: FittedModel, found: FittedModel, learner: Learner) -> FoldInPriors:
@@ -325,5 +325,5 @@ def _grown_priors(before: FittedModel, found: FittedModel, learner: Learner) -> 
     tightness = found.machines[0].features.tightness(n_hidden)
     return known._replace(
         read_by_row=np.concatenate([rows, more]),
-        precision=count_adaptive_precision(learner.priors, counts, n_hidden, tightness),
+        precision=count_adaptive_precision(learner.priors.of_side(1), counts, n_hidden, tightness),
     )
