@@ -196,8 +196,20 @@ def _identity(model: OrdinalBM) -> dict[str, Any]:
             if presence
             else "not learnt"
         ),
+        "links by time": _in_words(model),
         "settings": shlex.join(options_for(model.get_params())) or "the defaults",
     }
+
+
+def _in_words(model: OrdinalBM) -> str:
+    """The kernels of the context, with the mean tilt that each is worth."""
+    links = model.context
+    if links is None:
+        return "not learnt"
+    return ", ".join(
+        f"{scale:g} s: {mean:.2f} of the mean and {square:.2f} of the spread"
+        for scale, (mean, square) in zip(links.scales, links.weight.tolist(), strict=True)
+    )
 
 
 def _trained_on(model: OrdinalBM) -> dict[str, Any]:

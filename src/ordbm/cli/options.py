@@ -78,6 +78,15 @@ class PairOptions:
     item: Annotated[
         str | None, reading("--item-column", help="Column of items.", metavar="NAME")
     ] = None
+    time: Annotated[
+        str | None,
+        reading(
+            "--time-column",
+            help="Column of times, in seconds or ISO 8601; 'none' for none. Found by its name if "
+            "not given.",
+            metavar="NAME",
+        ),
+    ] = None
     layout: Annotated[
         str | None,
         reading(
@@ -139,6 +148,7 @@ class PairOptions:
         for role in ("user", "item", "rating", "time"):
             if told.get(role) is not None and told[role].isdecimal():
                 told[role] = int(told[role])
+        told["time"] = False if self.time == "none" else told["time"]
         return told
 
 
@@ -148,15 +158,6 @@ class ReadingOptions(PairOptions):
 
     rating: Annotated[
         str | None, reading("--rating-column", help="Column of ratings.", metavar="NAME")
-    ] = None
-    time: Annotated[
-        str | None,
-        reading(
-            "--time-column",
-            help="Column of times, in seconds or ISO 8601; 'none' for none. Found by its name if "
-            "not given.",
-            metavar="NAME",
-        ),
     ] = None
     scale: Annotated[
         str | None,
@@ -191,8 +192,7 @@ class ReadingOptions(PairOptions):
 
         scale = None if self.scale is None else scale_from_text(self.scale)
         missing = [value_of(text) for text in self.missing] if self.missing else None
-        time = {"time": False} if self.time == "none" else {}
-        return {**super().arguments(), "scale": scale, "missing": missing, **time}
+        return {**super().arguments(), "scale": scale, "missing": missing}
 
     def options(self) -> list[str]:
         """The options that say the same."""

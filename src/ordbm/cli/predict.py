@@ -48,6 +48,14 @@ def predict(
         ),
     ],
     reading: PairOptions,
+    at: Annotated[
+        str | None,
+        Option(
+            help="The time that all pairs are asked about, in seconds or ISO 8601; if not given, "
+            "that of each in the file, if it has one.",
+            metavar="TIME",
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         Option(
@@ -64,7 +72,8 @@ def predict(
     """Predict ratings: mean, median, mode, deviation, confidence and the probability of each level.
 
     `known_user` and `known_item` say whether the model has ratings of them; for a stranger it
-    predicts from what is known of the other, or of all ratings.
+    predicts from what is known of the other, or of all ratings. Where times are known, what
+    somebody rated about then tells more.
 
     Example: `ordbm predict model.ordbm pairs.csv -o predictions.parquet`
     """  # fmt: skip
@@ -83,7 +92,8 @@ def predict(
     ):
         for first in range(0, len(wanted.users), PAIRS_AT_ONCE):
             block = slice(first, first + PAIRS_AT_ONCE)
-            found = _prediction_table(model, wanted.users[block], wanted.items[block])
+            when = wanted.times[block] if at is None and wanted.times is not None else at
+            found = _prediction_table(model, wanted.users[block], wanted.items[block], when)
             unknown.update(_strangers(found))
             write(found)
             done(first + len(found))
@@ -103,14 +113,17 @@ def predict(
         )
 
 
-def _prediction_table(model: OrdinalBM, users: Any, items: Any) -> Any:
+def _prediction_table(model: OrdinalBM, users: Any, items: Any, at: Any) -> Any:
     """An Arrow table, ids as they were given."""
     import pyarrow as pa
 
     from ordbm.datasets import matched_ids
 
     found = model.predict_table(
-        matched_ids(users, users_of(model)), matched_ids(items, items_of(model)), backend="pyarrow"
+        matched_ids(users, users_of(model)),
+        matched_ids(items, items_of(model)),
+        backend="pyarrow",
+        at=at,
     )
     for place, (name, ids) in enumerate((("user", users), ("item", items))):
         given = pa.array(list(map(str, ids))) if ids.dtype == object else pa.array(ids)

@@ -17,6 +17,7 @@ from ordbm.data.columns import ColumnChoice, EncodedColumn, TimeChoice, role_opt
 from ordbm.data.not_rated import NotRated
 from ordbm.data.ratings import Duplicates, Ratings
 from ordbm.data.scale import ScaleLike, given_scale
+from ordbm.data.times import times_in_seconds
 from ordbm.datasets.delimited import (
     COLONS,
     SEPARATORS,
@@ -46,6 +47,7 @@ from ordbm.datasets.record_checks import (
 from ordbm.datasets.sources import SourceFile, open_source, read_file
 from ordbm.datasets.text_columns import bad_ratings, has_decimal_comma, with_point
 from ordbm.errors import RatingsError, SettingsError
+from ordbm.runtime.arrays import Numbers
 from ordbm.runtime.interruption import listening
 from ordbm.runtime.printable import shown
 
@@ -64,10 +66,11 @@ _PREFERRED = {".csv": _SEPARATORS_OF["csv"], ".tsv": _SEPARATORS_OF["tsv"]}
 
 
 class Pairs(NamedTuple):
-    """Users and items, one of each per pair."""
+    """Users and items, one of each per pair; and the times that are asked about, if there are."""
 
     users: NDArray[Any]
     items: NDArray[Any]
+    times: Numbers | None = None
 
 
 @listening()
@@ -120,9 +123,7 @@ def read_ratings(
     error that gives its number; nothing is left out in silence.
     """
     left_out = LeftOut(bad_lines, bad_lines_to)
-    choices: dict[str, ColumnChoice] = {"user": user, "item": item, "rating": rating}
-    if time is not None and time is not False:
-        choices["time"] = time
+    choices = {"user": user, "item": item, "rating": rating, **_told_time(time)}
     rules = Rules(choices, left_out, given_scale(scale), NotRated.of(missing), time is None)
     found = _columns_at(path, rules, _Form(layout, member, header, encoding, decimal, limits))
     users, items, values, *times = found.columns
@@ -154,6 +155,7 @@ def read_pairs(
     *,
     user: ColumnChoice = None,
     item: ColumnChoice = None,
+    time: TimeChoice = None,
     layout: Layout | None = None,
     member: str | None = None,
     header: bool | None = None,
@@ -162,12 +164,25 @@ def read_pairs(
     bad_lines_to: str | os.PathLike[str] | None = None,
     limits: ReadLimits | None = None,
 ) -> Pairs:
-    """Users and items to predict for, read as by `read_ratings`; other columns are ignored."""
-    rules = Rules({"user": user, "item": item}, LeftOut(bad_lines, bad_lines_to))
+    """Users, items and times to predict for, read as by `read_ratings`; all else is ignored."""
+    rules = Rules(
+        {"user": user, "item": item, **_told_time(time)},
+        LeftOut(bad_lines, bad_lines_to),
+        time_if_found=time is None,
+    )
     found = _columns_at(path, rules, _Form(layout, member, header, encoding, None, limits))
     rules.left_out.tell(stacklevel=3)
-    users, items = (ids.values if isinstance(ids, EncodedColumn) else ids for ids in found.columns)
-    return Pairs(users, items)
+    users, items, *times = found.columns
+    users, items = (ids.values if isinstance(ids, EncodedColumn) else ids for ids in (users, items))
+    try:
+        return Pairs(users, items, times_in_seconds(times[0]) if times else None)
+    except RatingsError as problem:
+        raise RatingsError(f"{found.label}: {problem}{found.where}") from None
+
+
+def _told_time(time: TimeChoice) -> dict[str, ColumnChoice]:
+    """The role of the column that was said to have times, if one was."""
+    return {} if time is None or time is False else {"time": time}
 
 
 class _Found(NamedTuple):
@@ -226,7 +241,7 @@ def _columns_at(path: PathLike, rules: Rules, form: _Form) -> _Found:
             if any(name is not None for name in rules.choices.values()):
                 told = role_options(rules.choices)
                 raise RatingsError(f"Netflix files have no named columns: leave {told} out")
-            rules = rules.with_time(DATE)
+            rules = rules.with_time(DATE if "rating" in rules.choices else None)
             files = chain([first], (read_file(source, name) for name in names[1:]))
             texts = netflix_ratings(files, rules, form.encoding)
             label = first.label if len(names) == 1 else source.label

@@ -14,8 +14,16 @@ from ordbm.data.frames import Backend
 from ordbm.data.lookup import Ids, aligned_pairs, listed_ids, several
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import ContinuousScale, RatingScale, Scale
+from ordbm.data.times import times_in_seconds
 from ordbm.errors import NotFittedError, SettingsError
-from ordbm.explain import Explanation, Similar, explanation_of, nearest, nearest_users
+from ordbm.explain import (
+    Explanation,
+    Similar,
+    explanation_of,
+    nearest,
+    nearest_users,
+    with_time,
+)
 from ordbm.inference.conditioned import ConditionedMachine, Method
 from ordbm.inference.distributions import Decode, RatingDistribution, level_cells
 from ordbm.inference.distributions import decode as decoded
@@ -31,6 +39,7 @@ from ordbm.inference.joint import ENUMERATED, JointDistribution, ensemble_joint_
 from ordbm.inference.known import check_request
 from ordbm.inference.people import FoldIns, People, Users, are_of_several, fold_ins_of
 from ordbm.inference.tables import level_probabilities, log_probabilities, prediction_table
+from ordbm.model.context_links import ContextLinks
 from ordbm.model.machine import Machine
 from ordbm.model.structure import Structure
 from ordbm.recommend.candidates import (
@@ -44,7 +53,7 @@ from ordbm.recommend.criteria import Score
 from ordbm.recommend.list_frame import list_dict, list_frame
 from ordbm.recommend.lists import lines_of, ranked_lists
 from ordbm.recommend.recommendation import Ranked, Recommendation
-from ordbm.runtime.arrays import Codes, Mask
+from ordbm.runtime.arrays import Codes, Mask, Numbers
 from ordbm.runtime.checks import check_count
 
 Given = Mapping[Any, Any] | None  # {item: rating} of one person, {user: {item: rating}} of several
@@ -75,6 +84,11 @@ class Answers:
     def growth(self) -> Growth:
         """How much was learnt from, and how much came since by `partial_fit`."""
         return self._state.growth
+
+    @property
+    def context(self) -> ContextLinks | None:
+        """What times of ratings were found to be good for; None if they were not known."""
+        return self._state.context
 
     # -- who is asked about -----------------------------------------------------------------------
 
@@ -116,7 +130,7 @@ class Answers:
 
     def distribution(
         self, users: Ids = None, items: Ids = None, method: Method = "exact",
-        *, ratings: Given = None,
+        *, ratings: Given = None, at: Any = None,
     ) -> RatingDistribution:  # fmt: skip
         """The predicted distribution of each pair's rating, as an object with mean, median, mode…
 
@@ -125,23 +139,28 @@ class Answers:
         {user: {item: rating}} are the ratings of several such people, known or new. A pair's own
         rating never enters its prediction. Unknown users and items get what is known of the other,
         or of all ratings.
+
+        `at` is the time of the question, one for all pairs or one for each, as `Ratings` takes
+        times: what the person rated about then tells more. It has no effect unless the model has
+        learnt from ratings with times (`context`); `ratings` said here count as given just then.
         """
         pairs, people, person = self._asked_pairs(users, items, ratings)
-        return self._state.distribution(people, person, self._item_codes(pairs[1]), method)
+        codes = self._item_codes(pairs[1])
+        return self._state.distribution_at(people, person, codes, _times(at, len(codes)), method)
 
     def predict_proba(
         self, users: Ids = None, items: Ids = None, method: Method = "exact",
-        *, ratings: Given = None,
+        *, ratings: Given = None, at: Any = None,
     ) -> NDArray[np.float64]:  # fmt: skip
         """P(level) of each pair, (pairs, levels); rows sum to one."""
-        return level_probabilities(self.distribution(users, items, method, ratings=ratings))
+        return level_probabilities(self.distribution(users, items, method, ratings=ratings, at=at))
 
     def predict(
         self, users: Ids = None, items: Ids = None, decode: Decode = "mean",
-        method: Method = "exact", *, ratings: Given = None,
+        method: Method = "exact", *, ratings: Given = None, at: Any = None,
     ) -> NDArray[np.float64]:  # fmt: skip
         """The mean, median or mode of each pair's predicted distribution."""
-        return decoded(self.distribution(users, items, method, ratings=ratings), decode)
+        return decoded(self.distribution(users, items, method, ratings=ratings, at=at), decode)
 
     def predict_table(
         self,
@@ -151,6 +170,7 @@ class Answers:
         backend: Backend | None = None,
         *,
         ratings: Given = None,
+        at: Any = None,
     ) -> Any:
         """A frame with a row per pair: ids, mean, median, mode, deviation, confidence, known, p_….
 
@@ -159,7 +179,8 @@ class Answers:
         """
         pairs, people, person = self._asked_pairs(users, items, ratings)
         codes = self._item_codes(pairs[1])
-        found = self._state.distribution(people, person, codes, method)
+        at = _times(at, len(codes))
+        found = self._state.distribution_at(people, person, codes, at, method)
         known = np.where(people.n_rated(person) > 0, 0, -1)
         return prediction_table(pairs, (known, codes), found, backend)
 
@@ -209,13 +230,14 @@ class Answers:
 
     def log_probability(
         self, users: Ids, items: Ids, ratings: Any, method: Method = "exact",
-        *, given: Given = None,
+        *, given: Given = None, at: Any = None,
     ) -> NDArray[np.float64]:  # fmt: skip
         """log P of a rating for each pair (log density on a continuous scale).
 
         `given` are what `ratings` are to other verbs: what somebody said.
         """
-        return log_probabilities(self.distribution(users, items, method, ratings=given), ratings)
+        found = self.distribution(users, items, method, ratings=given, at=at)
+        return log_probabilities(found, ratings)
 
     # -- ranking ----------------------------------------------------------------------------------
 
@@ -371,6 +393,7 @@ class Answers:
         ratings: Mapping[Any, Any] | None = None,
         raters: int = 0,
         titles: Mapping[Any, str] | None = None,
+        at: Any = None,
     ) -> Explanation:
         """What moved the prediction for a pair, in parts that add up; `print` shows the largest.
 
@@ -379,7 +402,7 @@ class Answers:
         is a known one, somebody new who gave `ratings` {item: rating}, or both, as `recommend`
         takes them. `n` of the user's ratings (all if not said) and `raters` ratings of the item by
         others are listed one by one, the largest first, the rest summed up. `titles` are what to
-        call items in print.
+        call items in print. `at` is the time of the question, as for `predict`.
         """
         if item is None or listed_ids(item) is not None or listed_ids(user) is not None:
             raise SettingsError("explain is for one user and one item: give one id of each")
@@ -389,10 +412,14 @@ class Answers:
         given = people.given
         if isinstance(people, FoldIns):
             given = given.rows_of(person)
-        return explanation_of(
+        found = explanation_of(
             self._state, conditioned, given, user, code, item,
             threshold=threshold, n=n, raters=raters, titles=titles,
         )  # fmt: skip
+        if at is None or self._state.context is None:
+            return found
+        pair = people, person, self._item_codes([item]), _times(at, 1)
+        return with_time(found, self._state.distribution_at(*pair))
 
     def similar_items(self, item: Any, n: int = 10) -> list[Similar]:
         """The n items nearest in hidden space, [(item, similarity), …], nearest first.
@@ -514,3 +541,14 @@ class Answers:
     def origin(self) -> Origin:
         """Which version of ordbm learnt this model, and when."""
         return self._state.origin
+
+
+def _times(at: Any, n_pairs: int) -> Numbers | None:
+    """The time of each pair's question, (pairs,); None if nobody said."""
+    if at is None:
+        return None
+    alone = isinstance(at, str) or not isinstance(at, Iterable)
+    times = times_in_seconds([at] if alone else at)
+    if len(times) not in (1, n_pairs):
+        raise SettingsError(f"at= has {len(times):,} times for {n_pairs:,} pairs: give one, or all")
+    return np.broadcast_to(times, n_pairs)

@@ -17,6 +17,7 @@ from ordbm.data.scale import RatingScale
 from ordbm.data.standardiser import machine_ratings, standardiser_of
 from ordbm.errors import InterruptedWarning, NotFittedError, SettingsError
 from ordbm.estimator.answers import Answers
+from ordbm.estimator.context_trial import learnt_context
 from ordbm.estimator.link_search import ChosenLinks
 from ordbm.estimator.side_information import with_features
 from ordbm.estimator.structure_search import Found, find_structure, sized, start_sizes, structured
@@ -286,6 +287,12 @@ class OrdinalBM(Configured, Answers):
                 round_machine(machine, threads)
             fitted.fold_in_priors = _fold_in_priors(fitted, learner.priors, prepared.priors)
         interrupted = interrupted or interrupted_now()
+        if self.settings.context and ratings.has_times and not (interrupted or table.is_gaussian):
+            LOG.info("learning what times tell")
+            trial = self.clone().set_params(
+                members=1, presence=False, context=False, structure=None
+            )
+            fitted.context = learnt_context(trial, ratings, self.settings.seed)
         self._fitted, self.history, self.interrupted = fitted, history, interrupted
         if interrupted:
             warnings.warn(
@@ -341,7 +348,8 @@ class OrdinalBM(Configured, Answers):
             own = structured(
                 self.learner, sizes, start, links.looseness, gaussian=table.is_gaussian
             )
-            given = {"structure": None, "presence": False, "hidden": told.hidden, "learner": own}
+            given = {"structure": None, "presence": False, "context": False}
+            given |= {"hidden": told.hidden, "learner": own}
             members = min(told.members or 1, told.structure_rules.members)
             model = _WithLinks(links[:2], **{**self._params, **given, "members": members})
             with warnings.catch_warnings():

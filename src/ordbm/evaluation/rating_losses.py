@@ -32,18 +32,23 @@ class RatingSums(NamedTuple):
 def rating_sums(model: RatingModel, test: Ratings) -> RatingSums:
     """Losses of a model's predictions, a part of the ratings at a time.
 
-    The model is told ids alone; ratings are looked at only after it has answered.
+    The model is told ids, and times if it has learnt from some (`context`); ratings are looked at
+    only after it has answered.
     """
     users, items = (np.fromiter(ids, object, len(ids)) for ids in (test.users, test.items))
     size = _CELLS_AT_ONCE // (len(test.scale) if isinstance(test.scale, RatingScale) else 2)
     totals: dict[str, Numbers] = {}
     sums: Any = 0.0
     seconds = 0.0
+    timed = test.has_times and getattr(model, "context", None) is not None
     for first in range(0, len(test), size):
         part = slice(first, first + size)
         codes = test.user_codes[part]
         started = time.perf_counter()
-        found = model.distribution(users[codes].tolist(), items[test.item_codes[part]].tolist())
+        when = {"at": test.times[part]} if timed else {}
+        found = model.distribution(
+            users[codes].tolist(), items[test.item_codes[part]].tolist(), **when
+        )
         seconds += time.perf_counter() - started
         check_prediction(found, len(codes))
         if not first:

@@ -52,8 +52,9 @@ def evaluate(
     seed: of those samples.
     name: what to call the model.
 
-    No test rating can reach the model: it is asked with ids alone. That it was not fitted to them
-    before is up to the caller; `cross_validate` sees to it.
+    No test rating can reach the model: it is asked with ids alone, and with times if it has learnt
+    from some. That it was not fitted to them before is up to the caller; `cross_validate` sees to
+    it.
     """
     test = as_ratings(test, scale=getattr(model, "scale", None))
     if not len(test):

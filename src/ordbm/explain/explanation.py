@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -21,7 +21,15 @@ from ordbm.runtime.checks import check_count
 from ordbm.runtime.printable import printable, shown
 
 Kind = Literal[
-    "item", "user", "item_features", "user_features", "taste", "item_link", "others", "user_link"
+    "item",
+    "user",
+    "item_features",
+    "user_features",
+    "taste",
+    "item_link",
+    "others",
+    "user_link",
+    "time",
 ]
 
 SHOWN_PARTS = 8
@@ -35,8 +43,9 @@ class Part(NamedTuple):
     item or the user has rated nothing; "taste" is another rating of the user's, through the user's
     hidden units, and "item_link" one through its item's link to this item; "others" is another
     user's rating of the item, through the item's hidden units, and "user_link" one through its
-    user's link to this user. `n_ratings` is how many
-    ratings the part stands for; if they are summed up, it has neither id nor rating.
+    user's link to this user. "time" is what the user's ratings of about the time of the question
+    told beside all that. `n_ratings` is how many ratings the part stands for; if they are summed
+    up, it has neither id nor rating.
     """
 
     kind: Kind
@@ -132,6 +141,7 @@ class Explanation:
             "item_link": f"{n:,} ratings of the user for linked items",
             "others": f"{n:,} ratings by others",
             "user_link": f"{n:,} ratings by linked users",
+            "time": "what the user rated about then",
         }[way]
 
     def _title(self, item: Any) -> str:
@@ -184,6 +194,18 @@ def explanation_of(
         user, item, chosen, shares.base, shares.final,
         _parts(state, given, pairs[0], shares, n, raters, owners), found, titles,
     )  # fmt: skip
+
+
+def with_time(explanation: Explanation, found: RatingDistribution) -> Explanation:
+    """The same with one part more, for what the time of the question made of the distribution."""
+    if not isinstance(found, LevelDistribution):
+        return explanation
+    level = _threshold_level(found, explanation.threshold)
+    above = float(found.proba[0, level:].sum())
+    final = float(np.log(above) - np.log1p(-above))
+    part = Part("time", final - explanation.final)
+    parts = sorted([*explanation.parts, part], key=lambda part: -abs(part.effect))
+    return replace(explanation, final=final, parts=parts, distribution=found)
 
 
 def _threshold_level(found: LevelDistribution, threshold: Any) -> int:

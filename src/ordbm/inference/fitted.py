@@ -19,6 +19,7 @@ from ordbm.data.standardiser import Standardiser, standardised_pair
 from ordbm.data.times import NO_TIMES
 from ordbm.inference.catalogue import Catalogue
 from ordbm.inference.conditioned import ConditionedMachine, Method
+from ordbm.inference.context_forces import context_forces
 from ordbm.inference.distributions import (
     LevelDistribution,
     RatingDistribution,
@@ -30,6 +31,7 @@ from ordbm.inference.distributions import (
 from ordbm.inference.ensemble_tables import EnsembleTables
 from ordbm.inference.known import Known
 from ordbm.inference.people import People, Users
+from ordbm.model.context_links import ContextLinks, level_basis
 from ordbm.model.feature_effects import Described
 from ordbm.model.machine import Machine
 from ordbm.model.presence import ConditionedPresence, Presence
@@ -101,11 +103,13 @@ class FittedModel(Known):
         growth: Growth | None = None,
         described: Described = (None, None),
         structure: Structure | None = None,
+        context: ContextLinks | None = None,
     ) -> None:
         rated_users, rated_items = (np.diff(rows.start) > 0 for rows in given)
         super().__init__(users, items, scale, rated_users, rated_items)
         self.standardiser, self.machines = standardiser, tuple(machines)
         self.given = self.ratings = given  # on their scale, and as the machines read them
+        self.context = context  # None until it is learnt, or if times are not known
         self.times = times  # (N,) of each rating by user, in seconds; (0,) if they are not known
         if standardiser is not None:
             self.ratings = standardised_pair(given, scale, standardiser)
@@ -191,6 +195,24 @@ class FittedModel(Known):
         if isinstance(found, LevelDistribution) and self.standardiser is None:
             found.proba[(items < 0) & people.are_strangers(person)] = self.level_shares
         return found
+
+    def distribution_at(
+        self,
+        people: People,
+        person: Codes,
+        items: Codes,
+        at: Numbers | None,
+        method: Method = "exact",
+    ) -> RatingDistribution:
+        """The same with the times of the questions, (pairs,), where these are known."""
+        found = self.distribution(people, person, items, method)
+        if at is None or self.context is None or not isinstance(found, LevelDistribution):
+            return found
+        force = context_forces(
+            self, people, person, items, at, self.context.scales, self.context.shrinkage
+        )
+        basis = level_basis(found.scale.values)
+        return LevelDistribution(found.scale, self.context.in_context(found.proba, force, basis))
 
     def distribution_now(
         self, users: Codes, items: Codes, method: Method = "exact"

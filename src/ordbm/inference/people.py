@@ -20,7 +20,7 @@ from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.inference.fold_in import OwnPrior, fold_in_machine, together, user_part
 from ordbm.kernels.ensemble import PeopleTables, RatingsByPerson
 from ordbm.model.presence import ConditionedPresence, fold_in_presence
-from ordbm.runtime.arrays import Codes, Mask
+from ordbm.runtime.arrays import Codes, Mask, Numbers
 
 if TYPE_CHECKING:
     from ordbm.inference.ensemble_tables import EnsembleTables
@@ -33,6 +33,10 @@ class People(Protocol):
     @property
     def given(self) -> CSR:
         """Their ratings on the scale, a row each."""
+
+    @property
+    def given_times(self) -> Numbers:
+        """When each was given; NaN is the time of the question."""
 
     @property
     def presence(self) -> ConditionedPresence | None:
@@ -64,6 +68,10 @@ class Users:
     @property
     def given(self) -> CSR:
         return self._state.given.by_user
+
+    @property
+    def given_times(self) -> Numbers:
+        return self._state.times
 
     @property
     def presence(self) -> ConditionedPresence | None:
@@ -98,6 +106,21 @@ class FoldIns:
         self._rows = self.given
         if state.standardiser is not None:
             self._rows = standardised(self.given, state.scale, state.standardiser)
+        self._said = [state.given_codes(ratings) for ratings in given]
+
+    @cached_property
+    def given_times(self) -> Numbers:
+        times = np.full(len(self.given.column), np.nan)
+        for person, (user, said) in enumerate(zip(self.users.tolist(), self._said, strict=True)):
+            if user < 0:
+                continue
+            mine = slice(self.given.start[person], self.given.start[person + 1])
+            had = self._state.given.by_user.start[user : user + 2]
+            column = self._state.given.by_user.column[slice(*had)]
+            kept = ~np.isin(self.given.column[mine], said)
+            when = self._state.times[slice(*had)][~np.isin(column, said)]
+            times[mine][kept] = when
+        return times
 
     @cached_property
     def presence(self) -> ConditionedPresence | None:

@@ -54,6 +54,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "learner": "structured",
         "members": 1,
         "presence": False,
+        "context": False,
     },
 }
 
@@ -141,6 +142,11 @@ class Settings(Checked):
     presence: bool = setting(
         True, "Learn also which items get rated, for lists; predicted ratings stay the same.",
         panel=MACHINE_PANEL,
+    )  # fmt: skip
+    context: bool = setting(
+        True, "Learn how ratings of about one time hang together, where times are known; without "
+        "a time predicted ratings stay the same.", panel=MACHINE_PANEL,
+        why="-0.01 in log-loss; `benchmarks/context`",
     )  # fmt: skip
     presence_precision: float | None = setting(
         None, "Of the prior of presence links; larger draws them to zero.", kind=float,

@@ -43,6 +43,7 @@ from ordbm.persistence.container import (
 )
 from ordbm.persistence.json_values import STORABLE, packed_ids, unpacked_ids
 from ordbm.persistence.packed_tables import MemoryClaimError, PackedTables, packed_tables
+from ordbm.persistence.stored_context import context_arrays, unpacked_context
 from ordbm.persistence.stored_features import (
     feature_arrays,
     packed_features,
@@ -96,6 +97,7 @@ def write_model(path: str | os.PathLike[str], model: Stored, *, overwrite: bool 
         "ratings.level": rows.level,
         "ratings.value": rows.value,
         **({"ratings.time": plain_times(fitted.times)} if len(fitted.times) else {}),
+        **context_arrays(fitted.context),
         **_id_arrays("user", fitted.users),
         **_id_arrays("item", fitted.items),
     }
@@ -213,6 +215,7 @@ def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
     described = unpacked_features(header.get("described"), arrays, machines, sizes)
     given = CSRPair(*with_transpose(rows, len(items)))
     machines = described_machines(machines, described)
+    context = unpacked_context(arrays, times)
     if arrays:
         raise ValueError(f"{min(arrays)} has no place in it")
     n_links = [side.links.n_edges if side else 0 for side in machines[0].sides]
@@ -238,6 +241,7 @@ def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
             _growth(header.get("growth"), len(rows.column), len(users), len(items)),
             described,
             structure,
+            context,
         ),
     )
 

@@ -214,6 +214,7 @@ def _with_ratings(
         growth=fitted.growth,
         described=described,
         structure=fitted.structure,
+        context=fitted.context,
     )
 
 

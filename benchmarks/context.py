@@ -1,0 +1,131 @@
+"""What the times of ratings tell: the default with a time and without, and myFM with dates.
+
+    benchmarks/context [--data ml-1m,ml-100k,ml-small] [--split 0.2,0.1,time] [--members N] [--peer]
+                       [--validation]
+
+Splits are 80/20 and 90/10 by user at random, and the latest fifth of all ratings (`time`). A random
+split holds out ratings between those of the same evening. `--validation` holds a tenth out of the
+training part instead, and leaves the test ratings alone: all that was chosen was chosen so.
+Each finished measurement is a row of `benchmarks/results/context.jsonl`, and `context.md` a table
+of them all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import ordbm
+
+HERE = Path(__file__).resolve().parent
+FILES = HERE.parents[1] / "shared" / "data"
+SETS = {"ml-1m": "ml-1m.zip", "ml-100k": "ml-100k.zip", "ml-small": "ml-latest-small-2016.zip"}
+SPLITS: dict[str, tuple[float, Any]] = {
+    "0.2": (0.2, "user"),
+    "0.1": (0.1, "user"),
+    "time": (0.2, "time"),
+}
+ROWS, PAGE = HERE / "results" / "context.jsonl", HERE / "results" / "context.md"
+SCORES = {"rmse": "RMSE", "mae_mean": "MAE", "log_loss": "log-loss"}
+
+Row = dict[str, Any]
+
+
+def untimed(ratings: ordbm.Ratings) -> ordbm.Ratings:
+    """The same without times."""
+    return ordbm.Ratings.of_rows(ratings.users, ratings.items, ratings.scale, ratings.by_user)
+
+
+def ours(train: ordbm.Ratings, test: ordbm.Ratings, members: int | None) -> list[Row]:
+    """Scores of one model, asked without times and with them."""
+    started = time.perf_counter()
+    model = ordbm.OrdinalBM(members=members, presence=False).fit(train)
+    seconds = time.perf_counter() - started
+    size = f", {members} machine{'s' * (members > 1)}" if members else ""
+    rows = []
+    for name, asked in (("without times", untimed(test)), ("with times", test)):
+        scores = ordbm.evaluate(model, asked, bootstrap=0).scores
+        figures = {key: scores[key] for key in SCORES}
+        rows.append({"model": f"ordbm {name}{size}", **figures, "seconds": seconds})
+    return rows
+
+
+def peer(train: ordbm.Ratings, test: ordbm.Ratings) -> Row:
+    """myFM on the same parts, in the environment of peers."""
+    python = subprocess.run(  # noqa: S603 - our own script
+        [HERE / "environment", "peers"], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.strip()
+    columns = {
+        f"{name}_{column}": getattr(part, attribute)
+        for name, part in (("train", train), ("test", test))
+        for column, attribute in (
+            ("user", "user_codes"), ("item", "item_codes"), ("level", "levels"), ("time", "times"),
+        )
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "parts.npz"
+        np.savez(
+            path, n_users=train.n_users, n_items=train.n_items, values=train.scale.values, **columns
+        )
+        told = [python, HERE / "peers" / "myfm_dates.py", path]
+        done = subprocess.run(  # noqa: S603 - our own script
+            told, check=True, stdout=subprocess.PIPE, text=True
+        )
+    found: Row = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def page(rows: list[Row]) -> str:
+    """A table of all rows."""
+    lines = [
+        "# Times of ratings",
+        "",
+        "Written by `make context`; the latest row of each kind.",
+        "",
+        f"| data | split | model | {' | '.join(SCORES.values())} |",
+        f"| --- | --- | --- |{' ---: |' * len(SCORES)}",
+    ]
+    latest = {(row["data"], row["split"], row["model"]): row for row in rows}
+    for key in sorted(latest):
+        figures = " | ".join(f"{latest[key][name]:.4f}" for name in SCORES)
+        lines.append(f"| {' | '.join(key)} | {figures} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Measure, a row at a time."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", default=",".join(SETS))
+    parser.add_argument("--split", default=",".join(SPLITS))
+    parser.add_argument("--members", type=int)
+    parser.add_argument("--peer", action="store_true", help="myFM instead of ordbm")
+    parser.add_argument("--validation", action="store_true")
+    parser.add_argument("--files", type=Path, default=FILES)
+    told = parser.parse_args()
+    for data in told.data.split(","):
+        ratings = ordbm.read_ratings(told.files / SETS[data])
+        for name in told.split.split(","):
+            fraction, by = SPLITS[name]
+            train, test = ordbm.hold_out(ratings, fraction, seed=0, by=by)
+            if told.validation:
+                train, test = ordbm.hold_out(train, 0.1, seed=1, by=by)
+            found = [peer(train, test)] if told.peer else ours(train, test, told.members)
+            split = f"{name}{', validation' if told.validation else ''}"
+            with ROWS.open("a") as file:
+                for scores in found:
+                    row = {"data": data, "split": split, **scores}
+                    print(json.dumps(row), flush=True)
+                    file.write(json.dumps(row) + "\n")
+            rows = [json.loads(line) for line in ROWS.read_text().splitlines()]
+            PAGE.write_text(page(rows))
+
+
+if __name__ == "__main__":
+    main()
