@@ -146,7 +146,7 @@ class Settings(Checked):
     context: bool = setting(
         True, "Learn how ratings of about one time hang together, where times are known; without "
         "a time predicted ratings stay the same.", panel=MACHINE_PANEL,
-        why="-0.01 in log-loss; `benchmarks/context`",
+        why="-0.016 and -0.025 in log-loss; benchmarks/results/context.md",
     )  # fmt: skip
     presence_precision: float | None = setting(
         None, "Of the prior of presence links; larger draws them to zero.", kind=float,
