@@ -213,6 +213,26 @@ def test_an_explanation_has_a_part_for_the_time(model):
     assert plain.to_dict() == model.explain(7, 3).to_dict()
 
 
+@pytest.mark.parametrize("early", [True, False])
+def test_ctrl_c_while_times_are_learnt_leaves_the_model(split, early):
+    class Trial(OrdinalBM):
+        def fit(self, *given, **told):
+            if self.settings.context:
+                return super().fit(*given, **told)
+            if early:
+                raise KeyboardInterrupt
+            super().fit(*given, **told)
+            self.interrupted = True
+            return self
+
+    train, test = split
+    with pytest.warns(ordbm.errors.InterruptedWarning, match="the model is usable"):
+        model = Trial(**TINY | {"members": 1, "epochs": 1}).fit(train)
+    assert model.interrupted
+    assert model.context is None
+    assert np.isfinite(model.predict(*ids_of(test), at=test.times)).all()
+
+
 def test_threads_and_seeds_give_the_same_bits(split):
     train, test = split
     small = TINY | {"members": 1, "epochs": 2}

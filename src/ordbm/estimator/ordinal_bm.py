@@ -26,6 +26,7 @@ from ordbm.inference.fitted import FittedModel
 from ordbm.inference.known import check_trainable
 from ordbm.metrics.prediction import validation_scores
 from ordbm.model.configurable import Configured
+from ordbm.model.context_links import ContextLinks
 from ordbm.model.declaration import arguments_of, documented_by
 from ordbm.model.feature_effects import Told, with_row_inputs
 from ordbm.model.features import Features, features
@@ -51,6 +52,9 @@ from ordbm.training.presence_learning import learn_presence
 from ordbm.training.state import Preparation, Saved
 from ordbm.updates.growing import Update, grown
 from ordbm.updates.merging import batch_for
+
+# What a machine that is only tried does without.
+_ALONE: dict[str, Any] = {"structure": None, "presence": False, "context": False}
 
 
 @documented_by(Settings)
@@ -288,11 +292,7 @@ class OrdinalBM(Configured, Answers):
             fitted.fold_in_priors = _fold_in_priors(fitted, learner.priors, prepared.priors)
         interrupted = interrupted or interrupted_now()
         if self.settings.context and ratings.has_times and not (interrupted or table.is_gaussian):
-            LOG.info("learning what times tell")
-            trial = self.clone().set_params(
-                members=1, presence=False, context=False, structure=None
-            )
-            fitted.context = learnt_context(trial, ratings, self.settings.seed)
+            fitted.context, interrupted = self._learnt_context(ratings)
         self._fitted, self.history, self.interrupted = fitted, history, interrupted
         if interrupted:
             warnings.warn(
@@ -317,6 +317,18 @@ class OrdinalBM(Configured, Answers):
             tell=lambda share: tell(Progress("presence", share)),
             rules=self.settings.presence_rules,
         )
+
+    def _learnt_context(self, ratings: Ratings) -> tuple[ContextLinks | None, bool]:
+        """What times tell, and whether Ctrl-C has ended the search for it: the rest is learnt."""
+        LOG.info("learning what times tell")
+        trial = self.clone().set_params(**_ALONE, members=1)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", InterruptedWarning)
+                found = learnt_context(trial, ratings, self.settings.seed)
+        except KeyboardInterrupt:
+            return None, True
+        return None if trial.interrupted else found, trial.interrupted
 
     def _feature_kind(self, ratings: Ratings) -> FeatureKind:
         if not ratings.is_continuous or self.settings.features == "gaussian":
@@ -348,8 +360,7 @@ class OrdinalBM(Configured, Answers):
             own = structured(
                 self.learner, sizes, start, links.looseness, gaussian=table.is_gaussian
             )
-            given = {"structure": None, "presence": False, "context": False}
-            given |= {"hidden": told.hidden, "learner": own}
+            given = {**_ALONE, "hidden": told.hidden, "learner": own}
             members = min(told.members or 1, told.structure_rules.members)
             model = _WithLinks(links[:2], **{**self._params, **given, "members": members})
             with warnings.catch_warnings():
