@@ -83,8 +83,11 @@ def test_help_states_the_defaults_of_the_library():
             stated[field.name] = told[1]
     assert stated.pop("threads") == "all cores"
     assert known.threads is None
-    assert stated.pop("presence") == "presence"
-    assert known.presence
+    for name in ("presence", "context"):
+        assert stated.pop(name) == name
+        assert getattr(known, name) is True
+    assert stated.pop("structure") == "sizes by rule"
+    assert known.structure is None
     assert stated.pop("presence_precision") == "8 times the cube root of the number of users"
     assert (known.presence_precision, known.presence_rules.precision) == (None, 8)
     # What follows the number of ratings: on either side of where it changes.
@@ -110,11 +113,8 @@ def test_help_states_the_choices_of_the_library():
 
 def test_every_setting_has_an_option():
     """But for the rules, which nobody needs to set."""
-    known = {field.name for field in fields(settings.Settings)} - {
-        "size_rules",
-        "presence_rules",
-        "feature_rules",
-    }
+    names = {field.name for field in fields(settings.Settings)}
+    known = {name for name in names if not name.endswith("_rules")}
     assert known | {"set_"} == {field.name for field in fields(ModelOptions)}
 
 
