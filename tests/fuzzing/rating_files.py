@@ -131,7 +131,7 @@ def judge_text(given: Input, folder) -> str:
     content = original[0] if original else given.content
     path = folder / given.name
     path.write_bytes(given.content)
-    told = {"layout": layout}
+    told = {"layout": layout, "time": False}  # the twin knows no times
     if layout != "netflix":
         told |= {"header": header, "user": 0, "item": 1, "rating": 2}
     good, bad = judged(content, layout, header)
