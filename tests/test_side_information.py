@@ -375,4 +375,4 @@ def test_the_command_line_takes_tables_and_says_how_far_they_are_trusted(tmp_pat
     assert found["user_features"] == []
     assert "genres" in answer("inspect", tmp_path / "model.ordbm")
     loaded = ordbm.load(tmp_path / "model.ordbm")
-    assert RATED_ITEMS in loaded._state.items
+    assert sorted(loaded.items) == list(range(N_ITEMS))

@@ -200,6 +200,7 @@ def features_in(path: Path | None, known: IdMap, kind: str) -> dict[str, list[An
         return None
     from ordbm.data.columns import is_usual_name
     from ordbm.datasets import matched_ids
+    from ordbm.datasets.text_columns import INTEGER
     from ordbm.datasets.titles import read_item_table
 
     names, rows = read_item_table(path)
@@ -209,7 +210,9 @@ def features_in(path: Path | None, known: IdMap, kind: str) -> dict[str, list[An
     if len(columns) < len(names):
         raise ordbm.errors.RatingsError(f"{path} has two columns of one name: rename one")
     key = next((name for name in names if name == kind or is_usual_name(name, kind)), names[0])
-    ids = list(matched_ids(columns.pop(key), known))
+    ids = matched_ids(columns.pop(key), known)
+    if "text" not in known.kinds:  # those that are new too
+        ids = [int(one) if isinstance(one, str) and INTEGER.fullmatch(one) else one for one in ids]
     return {kind: ids, **columns}
 
 

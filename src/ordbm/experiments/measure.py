@@ -49,6 +49,7 @@ def model_of_run(run: Run, threads: int | None = None) -> OpenMachine | OpenSVD 
 
 
 _PRESENCE = ("presence", "presence_precision", "presence_budget")
+_LEFT_ALONE = ("context", "structure", "structure_rules", "feature_rules")  # by every run
 _FIRST_RULES = tomllib.loads((files("ordbm.experiments") / "first_rules.toml").read_text())
 
 
@@ -57,7 +58,8 @@ def settings_of_run(run: Run) -> dict[str, Any]:
     model = model_of_run(run)
     if isinstance(model, OpenMachine):
         settings = model.settings
-        unused = ("threads", "preset", "learner", *(() if settings.presence else _PRESENCE))
+        unused = ("threads", "preset", "learner", *_LEFT_ALONE)
+        unused += () if settings.presence else _PRESENCE
         told = {name: value for name, value in asdict(settings).items() if name not in unused}
         own = dict(_flat(told))
         learner = dict(_flat(model.learner.identity(settings.epochs)))
