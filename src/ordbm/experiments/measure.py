@@ -58,8 +58,8 @@ def settings_of_run(run: Run) -> dict[str, Any]:
     model = model_of_run(run)
     if isinstance(model, OpenMachine):
         settings = model.settings
-        unused = ("threads", "preset", "learner", *_LEFT_ALONE)
-        unused += () if settings.presence else _PRESENCE
+        unused = {"threads", "preset", "learner", *_LEFT_ALONE}
+        unused |= set() if settings.presence else set(_PRESENCE)
         told = {name: value for name, value in asdict(settings).items() if name not in unused}
         own = dict(_flat(told))
         learner = dict(_flat(model.learner.identity(settings.epochs)))
