@@ -29,7 +29,7 @@ from ordbm.updates.presence_growth import grown_presence
 
 GROWN = 1.1  # times as many ratings for which a column is fitted anew
 MOST_FITTED = (30, 300)  # ratings of items and of users that are: of more, learning all together
-# tells more than a fit of one; measured: streams of ML-1M by time and of ML-100K at random
+# tells more than a fit of one
 
 
 @dataclass(frozen=True)
