@@ -163,8 +163,9 @@ class OrdinalBM(Configured, Answers):
         All that is said afterwards is conditioned on every rating. What a user or an item owns is
         fitted to their ratings, all else fixed: at once if they are new, then each time that they
         have a tenth more (items up to 30 ratings, users up to 300; beyond, biases take a step).
-        Links, and what all share, stay until `refit`. What changed is in `last_update`. A batch that cannot be used is an error that leaves the model as it was. A
-        model that is not fitted is fitted.
+        Links, and what all share, stay until `refit`. What changed is in `last_update`. A batch
+        that cannot be used is an error that leaves the model as it was. A model that is not fitted
+        is fitted.
         """
         if new_ratings is None and withdrawn is None:
             raise SettingsError("nothing to learn: give new_ratings, or pairs that are withdrawn")
