@@ -21,8 +21,6 @@ from ordbm.serve.update_job import (
 )
 from service_runs import asked_here, settings_for, until
 
-REAL = getattr(ordbm.OrdinalBM, "partial_fit", None)
-
 
 def learn_anew(model, new_ratings=None, withdrawn=None):
     """A stand-in that learns from all there is: the referee of what is learnt from what."""
@@ -43,9 +41,7 @@ def learn_anew(model, new_ratings=None, withdrawn=None):
 @pytest.fixture(params=["stand-in", "the library's"])
 def learning(request, monkeypatch):
     if request.param == "stand-in":
-        monkeypatch.setattr(ordbm.OrdinalBM, "partial_fit", learn_anew, raising=False)
-    elif REAL is None:
-        pytest.skip("this library has no partial_fit yet")
+        monkeypatch.setattr(ordbm.OrdinalBM, "partial_fit", learn_anew)
 
 
 @pytest.fixture
@@ -189,7 +185,7 @@ def test_an_update_that_was_overtaken_does_not_take_over(client, monkeypatch):
 
 
 def test_swaps_under_load_fail_no_request_and_lose_no_write(served_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(ordbm.OrdinalBM, "partial_fit", learn_anew, raising=False)
+    monkeypatch.setattr(ordbm.OrdinalBM, "partial_fit", learn_anew)
     with asked_here(settings_for(served_model, tmp_path)) as client:
         ended, wrong, n_asked = threading.Event(), [], [0]
 
@@ -256,7 +252,6 @@ def test_what_is_pending_is_said_as_each_model_is_asked(served_model, tmp_path):
         assert _said(pending, pending.erased[2])[2] == Said({101: 1.0}, is_erased=False, number=0)
 
 
-@pytest.mark.skipif(REAL is None, reason="this library has no partial_fit yet")
 def test_the_service_updates_itself_when_it_is_asked_to(served_model, tmp_path):
     with asked_here(settings_for(served_model, tmp_path)) as client:
         assert client.post("/v1/model/update").status_code == 202
