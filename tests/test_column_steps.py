@@ -117,7 +117,7 @@ def test_a_new_column_is_fitted_as_a_fold_in_user_is(case_, number):
     told = {"value": rating} if case.machine.features.is_gaussian else {"level": rating}
     mean = np.zeros((len(machine.level_bias), machine.sides[number].n_hidden))
     found = fold_in_machine(
-        conditioned, row_of(list(given), **told), mean, prior_of(plain, 1)
+        conditioned, row_of(list(given), **told), prior_of(plain, 1), mean
     ).machine.item_side
     own = moved.sides[number].parameters
     np.testing.assert_allclose(own.coupling[new], found.parameters.coupling[0], atol=1e-5)

@@ -12,7 +12,7 @@ from newcomers import machines_for, row_of
 from ordbm.datasets import filter_items
 from ordbm.errors import LeftOutWarning, RatingsError
 from ordbm.inference.conditioned import ConditionedMachine, softmax
-from ordbm.inference.fold_in import OwnPrior, _root, fold_in_machine
+from ordbm.inference.fold_in import OwnPrior, _root, fold_in_machine, user_part
 from ordbm.model.learners import Priors
 from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.priors.resolved import feature_unit
@@ -31,21 +31,18 @@ def bias_prior(machine, response_style_share=0.0):
     return BiasPrior(blend, BIAS_PRECISION)
 
 
-def fold_in(case, given, *, prior=None, mean=None, precision=COUPLING_PRECISION):
+def fold_in(case, given, *, prior=None, mean=None, precision=COUPLING_PRECISION, known=-1):
     items = np.array(list(given), np.int32)[::-1]  # in any order
     rating = np.array(list(given.values()))[::-1]
     gaussian = case.machine.features.is_gaussian
-    own, side = None, case.machine.item_side
-    if side is not None:
-        unit = feature_unit(case.machine.features.of_group, Priors())
-        own = OwnPrior.of(case.machine, precision, unit, prior or bias_prior(case.machine))
-        mean = np.zeros((len(case.machine.level_bias), side.n_hidden)) if mean is None else mean
-    return fold_in_machine(
-        ConditionedMachine(case.machine, case.ratings, 1),
-        row_of(items, value=rating) if gaussian else row_of(items, level=rating),
-        mean,
-        own,
-    )
+    row = row_of(items, value=rating) if gaussian else row_of(items, level=rating)
+    conditioned, side = ConditionedMachine(case.machine, case.ratings, 1), case.machine.item_side
+    if side is None:
+        return user_part(conditioned, row, np.array([-1]))
+    unit = feature_unit(case.machine.features.of_group, Priors())
+    own = OwnPrior.of(case.machine, precision, unit, prior or bias_prior(case.machine))
+    mean = np.zeros((len(case.machine.level_bias), side.n_hidden)) if mean is None else mean
+    return fold_in_machine(conditioned, row, own, mean, known)
 
 
 def asked(conditioned, user, items, method="exact"):
@@ -164,6 +161,29 @@ def test_predictions_are_of_the_machine_with_one_more_user(kind, sides, links):
         hidden = referee.configurations(machine, table)
         expected = referee.conditional(machine, table, user, item, hidden)
         np.testing.assert_allclose(found[item], expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("gives", [{}, {0: 2.0}, {1: 0.0, 3: 2.0}])
+@pytest.mark.parametrize(("kind", "links"), list(product(referee.KINDS, ["none", "items"])))
+def test_a_known_user_who_says_more_is_one_whom_the_items_never_heard(kind, links, gives):
+    """As if what they had said were told now, together with what is new."""
+    case = referee.case(kind, "joint", links)
+    user = 1
+    row = case.table[user].copy()
+    for item, rating in gives.items():
+        row[item] = rating if row[item] != rating else 2.0 - rating
+    said = {item: row[item] for item in np.flatnonzero(~np.isnan(row))}
+    again = fold_in(case, said, known=user)
+    table = case.table.copy()
+    table[user] = np.nan
+    without = case._replace(table=table, ratings=referee.orientations(table, case.machine))
+    asked_items = range(referee.N_ITEMS)
+    found = asked(again, 0, asked_items)
+    if gives:
+        expected = asked(fold_in(without, said), 0, asked_items)
+    else:  # nothing new said, nothing moves
+        expected = asked(ConditionedMachine(case.machine, case.ratings, 1), user, asked_items)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 @pytest.mark.parametrize(("kind", "sides", "links"), referee.COMBINATIONS)

@@ -282,8 +282,8 @@ def test_a_newcomers_ratings_jointly():
     someone = fold_in_machine(
         ConditionedMachine(case.machine, case.ratings, 1),
         row_of([1, 2], level=[2, 0]),
-        np.zeros((len(case.machine.level_bias), case.machine.item_side.n_hidden)),
         OwnPrior.of(case.machine, 1.0, 1.0, prior),
+        np.zeros((len(case.machine.level_bias), case.machine.item_side.n_hidden)),
     )
     users, items = np.zeros(3, np.int32), np.array([0, 1, 3], np.int32)
     for pair in range(3):

@@ -8,7 +8,6 @@ import referee
 from ordbm.inference import ensemble_tables
 from ordbm.inference.conditioned import ConditionedMachine, softmax
 from ordbm.inference.ensemble_tables import EnsembleTables
-from ordbm.inference.fold_in import Evidence, Own, OwnPrior, fitted_own
 from ordbm.kernels import fold_in as kernels
 from ordbm.kernels.fold_in import ColumnData, ColumnPoint, ColumnRoom
 
@@ -135,7 +134,7 @@ def column(seed=0, n_bias=4, spread=1.0):
         rng.normal(size=(N_LEVELS, n_bias)),
         np.float64(1.3),
     )
-    return data, point_of(rng, n_bias), point_of(rng, n_bias)
+    return data, point_of(rng, n_bias)
 
 
 def point_of(rng, n_bias):
@@ -164,7 +163,7 @@ def unflat(values, n_bias):
     )
 
 
-def plain_loss(data, values, tilt):
+def plain_loss(data, values):
     """-log likelihood and prior, as the formulas have it."""
     n_bias = data.bias_root.shape[1]
     point = unflat(values, n_bias)
@@ -174,7 +173,7 @@ def plain_loss(data, values, tilt):
     proba = softmax(data.rest + bias + grown)
     total = -np.log(proba[np.arange(N_RATED), data.level]).sum()
     total += 0.5 * data.precision * (point.coupling**2).sum()
-    return total + 0.5 * data.bias_precision * (point.bias**2).sum() - flat(tilt) @ values
+    return total + 0.5 * data.bias_precision * (point.bias**2).sum()
 
 
 def slope(function, at, step=1e-5):
@@ -182,20 +181,20 @@ def slope(function, at, step=1e-5):
     return np.array([(function(at + move) - function(at - move)) / (2 * step) for move in moves])
 
 
-def gradient(data, values, tilt):
+def gradient(data, values):
     point = unflat(values, data.bias_root.shape[1])
     room = room_of(point)
-    kernels.column_gradient(data, point, tilt, room)
+    kernels.column_gradient(data, point, room)
     return flat(room.gradient), room
 
 
 @pytest.mark.parametrize("n_bias", [0, 4])
 @pytest.mark.parametrize("seed", range(3))
 def test_gradients_are_finite_differences(seed, n_bias):
-    data, point, tilt = column(seed, n_bias)
-    found, _ = gradient(data, flat(point), tilt)
+    data, point = column(seed, n_bias)
+    found, _ = gradient(data, flat(point))
     np.testing.assert_allclose(
-        found, slope(lambda at: plain_loss(data, at, tilt), flat(point)), atol=1e-7
+        found, slope(lambda at: plain_loss(data, at), flat(point)), atol=1e-7
     )
 
 
@@ -203,68 +202,30 @@ def test_gradients_are_finite_differences(seed, n_bias):
 @pytest.mark.parametrize("spread", [0.5, 3.0])
 def test_the_least_loss_is_that_of_l_bfgs(n_bias, spread):
     for seed in range(3):
-        data, _, tilt = column(seed, n_bias, spread)
-        for pull in (tilt, ColumnPoint(0 * tilt.coupling, 0 * tilt.bias)):
-            point = unflat(np.zeros(4 * N_HIDDEN + n_bias), n_bias)
-            steps = kernels.fit_column(data, point, pull, room_of(point))
-            at, _ = gradient(data, flat(point), pull)
-            assert steps < 30
-            assert np.abs(at).max() < 1e-3
-            best = minimize(
-                lambda at, data=data, pull=pull: (
-                    plain_loss(data, at, pull), gradient(data, at, pull)[0],
-                ),
-                flat(point), jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9},
-            )  # fmt: skip
-            assert plain_loss(data, flat(point), pull) < best.fun + 1e-7
-            np.testing.assert_allclose(flat(point), best.x, atol=1e-3)
+        data, _ = column(seed, n_bias, spread)
+        point = unflat(np.zeros(4 * N_HIDDEN + n_bias), n_bias)
+        steps = kernels.fit_column(data, point, room_of(point))
+        at, _ = gradient(data, flat(point))
+        assert steps < 30
+        assert np.abs(at).max() < 1e-3
+        best = minimize(
+            lambda at, data=data: (plain_loss(data, at), gradient(data, at)[0]),
+            flat(point), jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9},
+        )  # fmt: skip
+        assert plain_loss(data, flat(point)) < best.fun + 1e-7
+        np.testing.assert_allclose(flat(point), best.x, atol=1e-3)
 
 
 def test_newton_steps_follow_the_hessian():
     """One full step from close by leaves a gradient that is smaller by its square."""
-    data, _, tilt = column(1)
+    data, _ = column(1)
     point = unflat(np.zeros(4 * N_HIDDEN + 4), 4)
-    kernels.fit_column(data, point, tilt, room_of(point))
+    kernels.fit_column(data, point, room_of(point))
     hessian = np.array(
-        [slope(lambda at, k=k: gradient(data, at, tilt)[0][k], flat(point)) for k in range(16)]
+        [slope(lambda at, k=k: gradient(data, at)[0][k], flat(point)) for k in range(16)]
     )
     np.testing.assert_allclose(hessian, hessian.T, atol=1e-6)
     near = unflat(flat(point) + 1e-3 * np.ones(16), 4)
-    expected = flat(near) - np.linalg.solve(hessian, gradient(data, flat(near), tilt)[0])
-    kernels.fit_column(data, near, tilt, room_of(near))
+    expected = flat(near) - np.linalg.solve(hessian, gradient(data, flat(near))[0])
+    kernels.fit_column(data, near, room_of(near))
     np.testing.assert_allclose(flat(near), expected, atol=1e-4)
-
-
-@pytest.mark.parametrize("kind", referee.KINDS)
-def test_nothing_new_said_nothing_moves(kind):
-    """The loss of a user who says more is tilted so that what they own is its least."""
-    rng = np.random.default_rng(0)
-    machine = referee.random_machine(rng, kind, "item", hidden=(0, 2))
-    n = len(machine.level_bias)
-    root = machine.features.single
-    smooth = machine.features.smoothing
-    scaled = np.linalg.cholesky(smooth + 1e-9 * np.eye(n))
-    prior = OwnPrior(root, 0.8, rng.normal(size=n), scaled, 1.1)
-    mean = root @ rng.normal(size=(root.shape[1], 2))
-    own = Own(
-        mean + root @ rng.normal(size=(root.shape[1], 2)),
-        prior.typical + scaled @ rng.normal(size=n),
-    )
-    gaussian = kind == "gaussian"
-    had = Evidence(
-        np.zeros(4, np.uint8) if gaussian else rng.integers(n, size=4).astype(np.uint8),
-        rng.normal(size=4) if gaussian else np.zeros(0),
-        rng.normal(size=(4, n)),
-        rng.random((4, 2)),
-    )
-    same = fitted_own(prior, mean, had, (own, had))
-    np.testing.assert_allclose(same.coupling, own.coupling, atol=1e-6)
-    np.testing.assert_allclose(same.bias, own.bias, atol=1e-6)
-    more = Evidence(
-        np.append(had.level, had.level[:1]),
-        np.append(had.value, 3.0) if gaussian else had.value,
-        np.concatenate([had.rest, rng.normal(size=(1, n))]),
-        np.concatenate([had.on, rng.random((1, 2))]),
-    )
-    moved = fitted_own(prior, mean, more, (own, had))
-    assert np.abs(moved.bias - own.bias).max() > 1e-3

@@ -118,6 +118,23 @@ def test_somebody_new_with_ratings_and_features_uses_both(model):
     )
 
 
+def test_features_count_for_a_user_who_has_rated_since_and_says_more():
+    """As they do once it is taken in: a question and `partial_fit` have the same priors."""
+    user = next(u for u in range(RATED_USERS, N_USERS) if TASTES[u] == 0)
+    some = np.flatnonzero(GENRES[:RATED_ITEMS] == 1)[:2].tolist()
+    asked = list(range(2, RATED_ITEMS))
+    first, both = (
+        ordbm.OrdinalBM(**KEPT_SMALL)
+        .fit(RATINGS, user_features=USERS, item_features=ITEMS)
+        .partial_fit(rows)
+        for rows in ([(user, some[0], 5)], [(user, item, 5) for item in some])
+    )
+    said = first.predict(user, asked, ratings={some[1]: 5})
+    without = first.predict(items=asked, ratings=dict.fromkeys(some, 5))
+    apart = np.abs(said - both.predict(user, asked)).mean()
+    assert apart < 0.2 * np.abs(without - both.predict(user, asked)).mean()
+
+
 def test_items_without_ratings_are_listed(model):
     user = next(u for u in range(RATED_USERS) if TASTES[u] == 0)
     new = range(RATED_ITEMS, N_ITEMS)

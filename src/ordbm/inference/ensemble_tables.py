@@ -14,10 +14,20 @@ import numpy as np
 from scipy.special import expit
 
 from ordbm.data.csr import CSR, CSRPair
-from ordbm.inference.fold_in import Evidence, Own, OwnPrior, fitted_own, side_of
+from ordbm.inference.fold_in import (
+    Evidence,
+    Own,
+    OwnPrior,
+    around_features,
+    fitted_own,
+    own_of,
+    same_ratings,
+    side_of,
+)
 from ordbm.kernels import ensemble as kernels
 from ordbm.kernels.ensemble import ItemTables, LinkTables, PeopleTables, RatingsByPerson, ScoreRoom
 from ordbm.kernels.structures import padded
+from ordbm.model.feature_effects import KnownFeatures
 from ordbm.model.machine import Machine, Side
 from ordbm.model.neighbours import no_links
 from ordbm.priors.fold_in_priors import FoldInPriors
@@ -160,14 +170,19 @@ class EnsembleTables:
         rated = _rated(rows)
         return PeopleTables(on, growth, reach, bias, rated, rated, growth)
 
-    def fold_in_people(self, rows: CSR, known: Codes, priors: FoldInPriors) -> PeopleTables:
-        """People with these ratings, a row each: users of the `known` codes, or new ones (-1)."""
+    def fold_in_people(
+        self, rows: CSR, known: Codes, priors: FoldInPriors, about: KnownFeatures | None = None
+    ) -> PeopleTables:
+        """People with these ratings, a row each: users of the `known` codes, or new ones (-1).
+
+        `about` is what is known of users beside their ratings.
+        """
         before = self.known_people(known)
         on, growth, reach, bias = self.room_for(rows.n_rows)
         self.fill_on(rows, known, on)
         sides = [machine.item_side for machine in self.machines]
         if sides[0] is not None:
-            own = self._fitted_own(rows, on, known, before, priors)
+            own = self._fitted_own(rows, on, known, before, priors, about)
             for number, (people, trained) in enumerate(zip(own, sides, strict=True)):
                 assert trained is not None
                 side = side_of(people, trained)
@@ -177,30 +192,37 @@ class EnsembleTables:
         return PeopleTables(on, growth, reach, bias, _rated(rows), before.rated, before.growth)
 
     def _fitted_own(
-        self, rows: CSR, on: Array, known: Codes, before: PeopleTables, priors: FoldInPriors
+        self,
+        rows: CSR,
+        on: Array,
+        known: Codes,
+        before: PeopleTables,
+        priors: FoldInPriors,
+        about: KnownFeatures | None,
     ) -> list[list[Own]]:
         """What each person owns of each machine's item side."""
-        now = self._evidence(_rated(rows), on, before)
-        had = self._evidence(before.rated, before.on, before)
-        means = [priors.coupling_means(rows.columns_of(person)) for person in range(len(known))]
+        evidence = self._evidence(_rated(rows), on, before)
+        had = self.ratings.by_user.rows_of(known)
+        people = range(len(known))
+        same = [
+            known[person] >= 0
+            and same_ratings(*(part.rows_of(np.array([person])) for part in (rows, had)))
+            for person in people
+        ]
+        means = [priors.coupling_means(rows.columns_of(person)) for person in people]
 
-        def own_of(number: int) -> list[Own]:
-            machine = self.machines[number]
-            prior = OwnPrior.of(machine, priors.precision, priors.unit, priors.bias)
-            return [
-                fitted_own(
-                    prior,
-                    means[person][number],
-                    now(person, number),
-                    (_own_of(machine, user, prior), had(person, number)) if user >= 0 else None,
-                )
-                for person, user in enumerate(known)
-            ]
+        def own(person: int, number: int, prior: OwnPrior) -> Own:
+            user, side = int(known[person]), self.machines[number].item_side
+            if same[person] and side is not None:
+                return own_of(side, user)
+            told = around_features(prior, means[person][number], about, number, user)
+            return fitted_own(*told, evidence(person, number))
 
         found: list[list[Own]] = [[] for _ in self.machines]
 
         def fit(number: int) -> None:
-            found[number] = own_of(number)
+            prior = OwnPrior.of(self.machines[number], priors.precision, priors.unit, priors.bias)
+            found[number] = [own(person, number, prior) for person in people]
 
         work = len(rows.column) * self.n_levels * self.n_item_hidden * len(self.machines)
         self._each_machine(fit, work * FOLD_IN_PASSES)
@@ -319,15 +341,6 @@ class EnsembleTables:
 
 def _rated(rows: CSR) -> RatingsByPerson:
     return RatingsByPerson(rows.start, np.asarray(rows.column, np.int32), rows.level)
-
-
-def _own_of(machine: Machine, user: int, prior: OwnPrior) -> Own:
-    """What a known user owns."""
-    side = machine.item_side
-    assert side is not None
-    own = side.parameters
-    bias = own.rating_bias[user] if own.rating_bias.size else prior.typical
-    return Own(own.coupling[user, :, : side.n_hidden].astype(np.float64), bias.astype(np.float64))
 
 
 def _is_gentle(coupling: Array) -> bool:

@@ -2,9 +2,8 @@
 
 On the user side their hidden units follow from the ratings. On the item side a user owns
 parameters; those of somebody new are fitted to the given ratings by maximum a posteriori, all else
-fixed. Somebody known who says more is fitted to all of their ratings, by a loss that is tilted so
-that the parameters they have are its minimum for the ratings they had: nothing new said, nothing
-moves.
+fixed. So are those of somebody known who says more, to all of their ratings; who says nothing new
+keeps what they own.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.kernels import fold_in as kernels
 from ordbm.kernels.fold_in import ColumnData, ColumnPoint, ColumnRoom
 from ordbm.kernels.structures import padded
+from ordbm.model.feature_effects import KnownFeatures
 from ordbm.model.machine import Machine, Parameters, Side
 from ordbm.model.neighbours import no_links, side_by_side, star_links
 from ordbm.priors.response_styles import BiasPrior
@@ -70,27 +70,26 @@ class OwnPrior(NamedTuple):
         )
 
 
-def fitted_own(
-    prior: OwnPrior, mean: Array, now: Evidence, known: tuple[Own, Evidence] | None = None
-) -> Own:
-    """What a user owns given the ratings `now`; `known` is what they own given those they gave.
+def fitted_own(prior: OwnPrior, mean: Array, evidence: Evidence) -> Own:
+    """What a user owns given these ratings.
 
     `mean` (n, hidden units) is where the prior has their couplings.
     """
     mean = np.ascontiguousarray(mean, np.float64)
-    gaussian = now.value.size > 0 or (known is not None and known[1].value.size > 0)
-    d = mean.shape[1]
-    start = ColumnPoint(np.zeros((prior.root.shape[1], d)), np.zeros(prior.bias_root.shape[1]))
-    tilt = ColumnPoint(np.zeros_like(start.coupling), np.zeros_like(start.bias))
-    if known is not None:
-        own, before = known
-        start = ColumnPoint(
-            np.linalg.pinv(prior.root) @ (own.coupling - mean),
-            np.linalg.pinv(prior.bias_root) @ (own.bias - prior.typical),
-        )
-        tilt = _gradient(_data(prior, mean, before, gaussian), start, tilt, gaussian)
-    found = (_solved if gaussian else _fitted)(_data(prior, mean, now, gaussian), start, tilt)
+    gaussian = evidence.value.size > 0
+    data = _data(prior, mean, evidence, gaussian)
+    found = _solved(data) if gaussian else _fitted(data)
     return Own(mean + prior.root @ found.coupling, prior.typical + prior.bias_root @ found.bias)
+
+
+def around_features(
+    prior: OwnPrior, mean: Array, about: KnownFeatures | None, member: int, user: int
+) -> tuple[OwnPrior, Array]:
+    """The prior and the mean of somebody of whom a machine expects what their features say."""
+    if about is None or user < 0:
+        return prior, mean
+    said = about.effects[member].of(about.expected[[user]])
+    return prior._replace(typical=prior.typical + said.bias[0]), mean + said.coupling[0]
 
 
 def _data(prior: OwnPrior, mean: Numbers, evidence: Evidence, gaussian: bool) -> ColumnData:
@@ -114,25 +113,12 @@ def _root(covariance: Array) -> Numbers:
     return np.ascontiguousarray(axes[:, kept] * np.sqrt(variance[kept]))
 
 
-def _fitted(data: ColumnData, start: ColumnPoint, tilt: ColumnPoint) -> ColumnPoint:
-    """The least of the loss from `start`, on levels."""
-    kernels.fit_column(data, start, tilt, _room(data, start))
-    return start
-
-
-def _gradient(
-    data: ColumnData, point: ColumnPoint, tilt: ColumnPoint, gaussian: bool
-) -> ColumnPoint:
-    """Of the loss without a tilt."""
-    if gaussian:
-        design, target, precision, _ = _normal_equations(data)
-        flat = np.concatenate([point.coupling[0], point.bias])
-        slope = design.T @ (design @ flat - target) + precision * flat
-        d = point.coupling.shape[1]
-        return ColumnPoint(slope[None, :d], slope[d:])
-    room = _room(data, point)
-    kernels.column_gradient(data, point, tilt, room)
-    return room.gradient
+def _fitted(data: ColumnData) -> ColumnPoint:
+    """The least of the loss, on levels."""
+    d = data.on.shape[1]
+    point = ColumnPoint(np.zeros((data.root.shape[1], d)), np.zeros(data.bias_root.shape[1]))
+    kernels.fit_column(data, point, _room(data, point))
+    return point
 
 
 def _room(data: ColumnData, point: ColumnPoint) -> ColumnRoom:
@@ -159,40 +145,37 @@ def _normal_equations(data: ColumnData) -> tuple[Numbers, Numbers, Numbers, int]
     return design, target, precision, d
 
 
-def _solved(data: ColumnData, _: ColumnPoint, tilt: ColumnPoint) -> ColumnPoint:
+def _solved(data: ColumnData) -> ColumnPoint:
     """The same for a Gaussian machine, whose loss is quadratic."""
     design, target, precision, d = _normal_equations(data)
     hessian = design.T @ design + np.diag(precision)
-    pull = design.T @ target + np.concatenate([tilt.coupling[0], tilt.bias])
-    found = np.linalg.lstsq(hessian, pull, rcond=None)[0]
+    found = np.linalg.lstsq(hessian, design.T @ target, rcond=None)[0]
     return ColumnPoint(found[None, :d], found[d:])
 
 
 def fold_in_machine(
     conditioned: ConditionedMachine,
     row: CSR,
+    prior: OwnPrior,
     mean: Array,
-    prior: OwnPrior | None,
     known: int = -1,
 ) -> ConditionedMachine:
     """The machine conditioned on one person, code 0, with these ratings: somebody new, or `known`.
 
-    `mean` (n, hidden units) and `prior` are of what users own, if they own anything.
+    `prior` and `mean` (n, hidden units) are of what users own.
     """
     trained = conditioned.machine.item_side
-    if trained is None or prior is None:
-        return user_part(conditioned, row, np.array([known]))
-    inputs = conditioned.item_input.copy()
-    before = None
+    assert trained is not None
+    inputs, same = conditioned.item_input.copy(), False
     if known >= 0:
-        own = trained.parameters
-        rows = conditioned.ratings.by_user.rows_of(np.array([known]))
-        inputs[rows.column] -= _said(own.coupling[known], rows)
-        bias = own.rating_bias[known] if own.rating_bias.size else prior.typical
-        owned = Own(own.coupling[known, :, : trained.n_hidden].astype(np.float64), bias)
-        before = owned, _evidence(conditioned, rows, known, inputs)
-    now = _evidence(conditioned, row, known, inputs)
-    side = side_of([fitted_own(prior, mean, now, before)], trained)
+        had = conditioned.ratings.by_user.rows_of(np.array([known]))
+        inputs[had.column] -= _said(trained.parameters.coupling[known], had)
+        same = same_ratings(row, had)
+    if same:
+        own = own_of(trained, known)
+    else:
+        own = fitted_own(prior, mean, _evidence(conditioned, row, known, inputs))
+    side = side_of([own], trained)
     # The items' inputs with the person's ratings added; predictions leave those out again.
     inputs[row.column] += _said(side.parameters.coupling[0], row)
     return _with_linked(conditioned, row, known, side, inputs)
@@ -307,6 +290,23 @@ def _evidence(conditioned: ConditionedMachine, row: CSR, known: int, inputs: Arr
         row.value.astype(np.float64),
         others.pair_scores(np.zeros(len(row.column), np.int32), row.column),
         expit(inputs[row.column, : trained.n_hidden].astype(np.float64)),
+    )
+
+
+def own_of(trained: Side, user: int) -> Own:
+    """What a known user owns."""
+    own = trained.parameters
+    bias = own.rating_bias[user] if own.rating_bias.size else trained.unknown_bias
+    return Own(
+        own.coupling[user, :, : trained.n_hidden].astype(np.float64), bias.astype(np.float64)
+    )
+
+
+def same_ratings(one: CSR, other: CSR) -> bool:
+    """Whether two rows are the same."""
+    return all(
+        np.array_equal(getattr(one, name), getattr(other, name))
+        for name in ("column", "level", "value")
     )
 
 

@@ -17,7 +17,7 @@ from ordbm.data.lookup import Ids, listed_ids, several
 from ordbm.data.standardiser import standardised
 from ordbm.errors import SettingsError
 from ordbm.inference.conditioned import ConditionedMachine
-from ordbm.inference.fold_in import OwnPrior, fold_in_machine, together, user_part
+from ordbm.inference.fold_in import OwnPrior, around_features, fold_in_machine, together, user_part
 from ordbm.kernels.ensemble import PeopleTables, RatingsByPerson
 from ordbm.model.presence import ConditionedPresence, fold_in_presence
 from ordbm.runtime.arrays import Codes, Mask, Numbers
@@ -136,7 +136,8 @@ class FoldIns:
     def _all_tables(self) -> PeopleTables:
         priors = self._state.fold_in_priors
         assert priors is not None
-        return self._state.tables.fold_in_people(self._rows, self.users, priors)
+        about = self._state.described[0]
+        return self._state.tables.fold_in_people(self._rows, self.users, priors, about)
 
     def n_rated(self, person: Codes) -> Codes:
         return self.given.sizes_of(person)
@@ -167,21 +168,17 @@ class FoldIns:
         if person not in self._conditioned:
             state, priors = self._state, self._state.fold_in_priors
             assert priors is not None
-            row = self._rows.rows_of(np.array([person]))
-            self._conditioned[person] = tuple(
-                fold_in_machine(
-                    one,
-                    row,
-                    mean,
-                    None
-                    if one.machine.item_side is None
-                    else OwnPrior.of(one.machine, priors.precision, priors.unit, priors.bias),
-                    int(self.users[person]),
-                )
-                for one, mean in zip(
-                    state.conditioned, priors.coupling_means(row.column), strict=True
-                )
-            )
+            row, user = self._rows.rows_of(np.array([person])), int(self.users[person])
+            means = priors.coupling_means(row.column)
+            found: list[ConditionedMachine] = []
+            for number, (one, mean) in enumerate(zip(state.conditioned, means, strict=True)):
+                if one.machine.item_side is None:
+                    found.append(user_part(one, row, self.users[[person]]))
+                    continue
+                prior = OwnPrior.of(one.machine, priors.precision, priors.unit, priors.bias)
+                told = around_features(prior, mean, state.described[0], number, user)
+                found.append(fold_in_machine(one, row, *told, user))
+            self._conditioned[person] = tuple(found)
         return self._conditioned[person], 0
 
     def together(self, person: Codes) -> tuple[tuple[ConditionedMachine, ...], Codes]:

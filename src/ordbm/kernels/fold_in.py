@@ -3,8 +3,7 @@
 A column's couplings are V = mean + R z and its biases b = typical + S y, with z and y standard
 normal but for their precisions. With p the hidden means of the m rows that rated it,
 
-    loss(z, y) = -sum_q log P(level_q) + precision |z|^2 / 2 + bias precision |y|^2 / 2
-                 - <tilt, (z, y)>,
+    loss(z, y) = -sum_q log P(level_q) + precision |z|^2 / 2 + bias precision |y|^2 / 2,
     log P(s) = rest[q, s] + b[s] + sum_k log(1 + p[q, k] (e^V[s, k] - 1)) - log of the sum over s.
 
 Newton's equations are solved by conjugate gradients; each product with the Hessian is exact and
@@ -96,14 +95,14 @@ def raise_table(root, z, out):
 
 
 @njit(**INNER)
-def loss(data, point, tilt, room):
+def loss(data, point, room):
     """The loss at a point; leaves growth, proba and residual in the room."""
     m, n = data.rest.shape
     raise_table(data.root, point.coupling, room.growth)
     for s in range(n):
         for k in range(data.on.shape[1]):
             room.growth[s, k] = np.exp(data.mean[s, k] + room.growth[s, k]) - 1.0
-    total = 0.5 * data.precision * inner(point, point) - inner(tilt, point)
+    total = 0.5 * data.precision * inner(point, point)
     bias_part = 0.0
     for j in range(point.bias.size):
         bias_part += point.bias[j] * point.bias[j]
@@ -148,7 +147,7 @@ def gather(data, point, by_rating, by_level, room, out):
 
 
 @njit(**INNER)
-def fill_gradient(data, point, tilt, room):
+def fill_gradient(data, point, room):
     """The gradient at the point that `loss` was last asked about, and what the Hessian needs."""
     m, n = data.rest.shape
     room.table[:] = 0
@@ -163,7 +162,6 @@ def fill_gradient(data, point, tilt, room):
                 room.table[s, k] += residual * share
                 room.curve[s, k] -= residual * share * (1.0 - share)
     gather(data, point, room.residual, room.table, room, room.gradient)
-    assign(room.gradient, room.gradient, tilt, -1.0)
 
 
 @njit(**INNER)
@@ -221,19 +219,19 @@ def solve(data, room, tolerance):
 
 
 @njit(**KERNEL)
-def column_gradient(data, point, tilt, room):
+def column_gradient(data, point, room):
     """The gradient of the loss at a point, into room.gradient."""
-    loss(data, point, tilt, room)
-    fill_gradient(data, point, tilt, room)
+    loss(data, point, room)
+    fill_gradient(data, point, room)
 
 
 @njit(**KERNEL)
-def fit_column(data, point, tilt, room):
+def fit_column(data, point, room):
     """Moves `point` to where the loss is least; how many Newton steps it took."""
-    now = loss(data, point, tilt, room)
+    now = loss(data, point, room)
     tolerance = 0.1
     for step in range(_STEPS):
-        fill_gradient(data, point, tilt, room)
+        fill_gradient(data, point, room)
         solve(data, room, tolerance)
         promised = -inner(room.gradient, room.step)
         if promised <= _CLOSE * (1.0 + abs(now)):
@@ -241,7 +239,7 @@ def fit_column(data, point, tilt, room):
         amount = 1.0
         for _ in range(_HALVINGS):
             assign(room.tried, point, room.step, amount)
-            then = loss(data, room.tried, tilt, room)
+            then = loss(data, room.tried, room)
             if then <= now - 1e-4 * amount * promised:
                 break
             amount /= 2
