@@ -70,6 +70,7 @@ def package(tmp_path):
 
 def started(package, kind="Pair", cast="float"):
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # which is stale if a file changes within a second
     return subprocess.Popen(
         [sys.executable, "-c", ASK, kind, cast],
         env=environment | {"PYTHONPATH": str(package.parents[1])},
