@@ -1,6 +1,6 @@
 # Every target sets up what it needs; all it takes is a Python >= 3.11 with venv.
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo test test-avx2 test-all lint format docs fuzz release bench peers ranking scaling trials structure presence context features interruptions mutants constraints clean
+.PHONY: help demo serve-demo test test-avx2 test-all lint format docs fuzz release bench peers ranking scaling trials structure presence context features stream interruptions mutants constraints clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -85,6 +85,9 @@ presence: $(VENV)/.dev  ## Measure what presence gives and costs (ARGS="--only r
 
 context: $(VENV)/.dev  ## Measure what the times of ratings tell (ARGS="--data ml-100k --members 1")
 	PYTHON=$(BIN)/python benchmarks/context $(ARGS)
+
+stream: $(VENV)/.dev  ## Measure a model that grows with a stream of ratings (ARGS="--parts grown,whole")
+	PYTHON=$(BIN)/python benchmarks/stream $(ARGS)
 
 interruptions: $(VENV)/.dev  ## Interrupt and kill commands in every phase, 500 times each
 	$(BIN)/python tools/interrupt_many.py --page docs/results/interruptions.md $(ARGS)

@@ -7,6 +7,7 @@ import pytest
 
 import ordbm
 from ordbm.data.csr import CSR
+from ordbm.data.level_counts import level_counts
 from ordbm.priors.counts import count_potentials
 
 TINY = {"hidden": 3, "members": 2, "item_links": 4, "epochs": 6}
@@ -22,6 +23,10 @@ def rows_of(*levels):
         np.zeros(0, np.float32),
         np.zeros(0, np.int32),
     )
+
+
+def potentials(rows, n_levels, weight):
+    return count_potentials(level_counts(rows, n_levels), weight)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +52,7 @@ def model(ratings):
 
 def test_each_octave_of_counts_has_its_own_potential():
     rows = rows_of([0], [0], [1, 1], [0, 1, 1], [0, 1, 1, 1, 1])
-    found, unknown = count_potentials(rows, 2, 4.0)
+    found, unknown = potentials(rows, 2, 4.0)
     share = np.array([4.5, 8.5]) / 13  # half a rating added to each level
 
     def expected(*count):
@@ -63,14 +68,14 @@ def test_each_octave_of_counts_has_its_own_potential():
 
 def test_without_weight_or_columns_rated_once_nothing_is_said():
     rows = rows_of([0, 0], [1, 1, 1])
-    assert not count_potentials(rows, 2, 0.0)[0].any()
-    assert not count_potentials(rows, 2, 4.0)[1].any()
-    assert not count_potentials(rows_of([0], [0, 0]), 1, 4.0)[0].any()
+    assert not potentials(rows, 2, 0.0)[0].any()
+    assert not potentials(rows, 2, 4.0)[1].any()
+    assert not potentials(rows_of([0], [0, 0]), 1, 4.0)[0].any()
 
 
 def test_a_large_weight_says_little():
     rows = rows_of([0], [0], [1, 1], [0, 1, 1])
-    strong, weak = (np.abs(count_potentials(rows, 2, weight)[0]).max() for weight in (1.0, 1e6))
+    strong, weak = (np.abs(potentials(rows, 2, weight)[0]).max() for weight in (1.0, 1e6))
     assert weak < 1e-4 < strong
 
 
@@ -100,7 +105,7 @@ def test_columns_start_at_their_prior_and_are_drawn_to_it(ratings):
     """With a prior that does not move, biases are the potentials by count."""
     fixed = ordbm.PseudoLikelihood(bias_precision=1e6, shared_potential=True)
     model = ordbm.OrdinalBM(**TINY | {"members": 1}, learner=fixed).fit(ratings)
-    by_item, _ = count_potentials(ratings.by_item, 5, fixed.count_weight)
+    by_item, _ = potentials(ratings.by_item, 5, fixed.count_weight)
     found = model.machines[0].user_side.parameters.rating_bias
     np.testing.assert_allclose(found, by_item, atol=1e-3)
     assert np.ptp(by_item[:, 0]) > 1

@@ -5,7 +5,11 @@ import pytest
 
 import ordbm
 from ordbm import OrdinalBM, Ratings
+from ordbm.data.csr import transpose
+from ordbm.data.level_counts import level_counts
 from ordbm.errors import NotFittedError, RatingsError, SettingsError
+from ordbm.inference.ensemble_tables import EnsembleTables
+from ordbm.updates import growing
 
 TINY = {"hidden": (2, 3), "members": 2, "item_links": 3, "user_links": 2, "epochs": 3}
 STARS = [1, 2, 3, 4, 5]
@@ -61,7 +65,8 @@ def bits(model):
     if state.presence:
         arrays += [state.presence.item_bias, state.presence.user_bias]
     for one in state.given:
-        arrays += one
+        arrays += one[:-1]  # places in the transpose are there only while learning
+    arrays += state.level_counts
     priors = state.fold_in_priors
     arrays += [priors.read_by_row, np.array(priors.precision), np.array(state.growth)]
     return b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
@@ -118,9 +123,9 @@ def test_ratings_are_those_of_all_at_once(kind):
     expected = {(u, i): v for u, i, v in zip(user, item, value, strict=True)}
     pairs = zip(found.user_codes, found.item_codes, found.values, strict=True)
     assert {(found.users[u], found.items[i]): v for u, i, v in pairs} == pytest.approx(expected)
-    by_item = given.by_item
-    np.testing.assert_array_equal(by_item.column[given.by_user.in_transpose], given.by_user.row)
-    np.testing.assert_array_equal(by_item.level[given.by_user.in_transpose], given.by_user.level)
+    turned = transpose(given.by_user, 30)
+    for name in ("start", "column", "level", "value"):
+        np.testing.assert_array_equal(getattr(given.by_item, name), getattr(turned, name))
 
 
 def test_nothing_new_said_nothing_moves(kind):
@@ -244,6 +249,34 @@ def test_a_long_stream_stays_near_what_was_learnt():
     assert np.abs(after - before).max() < 0.03
 
 
+@pytest.mark.filterwarnings("ignore::ordbm.errors.UnknownIdsWarning")
+def test_a_long_stream_is_learnt_and_nothing_is_forgotten():
+    """Forty batches of new people: those known before stay as well predicted, and of what a machine
+    that learns from everybody at once knows of new ones, most is known.
+    """
+    user, item, value = columns(seed=3, n=4_000, n_users=200, n_items=40)
+    test = np.random.default_rng(4).random(len(user)) < 0.2
+    known = user < 100
+    settings = {"members": 1, "epochs": 12, "presence": False, "user_links": 0}
+
+    def told(chosen):
+        return {"user": user[chosen], "item": item[chosen], "rating": value[chosen]}
+
+    def loss(model, chosen):
+        asked = told(chosen).values()
+        return -model.log_probability(*asked).mean()
+
+    model = fitted(Ratings(told(known & ~test), scale=STARS), **settings)
+    before, strangers = loss(model, known & test), loss(model, ~known & test)
+    for batch in np.array_split(np.flatnonzero(~known & ~test), 40):
+        model.partial_fit(told(batch))
+    anew = fitted(Ratings(told(~test), scale=STARS), **settings)
+    assert loss(model, known & test) < before + 0.02
+    gain = strangers - loss(anew, ~known & test)
+    assert gain > 0.1
+    assert strangers - loss(model, ~known & test) > 0.7 * gain
+
+
 def test_times_grow_and_the_latest_wins():
     first, later = parts()
     rated = Ratings(first.to_frame("pandas").assign(time=np.arange(len(first))), scale=STARS)
@@ -305,6 +338,37 @@ def test_a_batch_that_cannot_be_used_changes_nothing(plain, new, withdrawn, word
     assert words in str(caught.value)
     assert model._fitted is told._fitted
     assert bits(model) == before
+
+
+@pytest.mark.parametrize("name", ["fit_columns", "step_biases", "grown_presence"])
+def test_a_batch_that_fails_half_way_changes_nothing(plain, monkeypatch, name):
+    told, later = plain
+    model, before = another(told), bits(told)
+    calls = []
+
+    def fails_later(*given, **more):
+        calls.append(given)
+        if len(calls) > (name != "grown_presence"):
+            raise MemoryError("no room")
+        return whole(*given, **more)
+
+    whole = getattr(growing, name)
+    monkeypatch.setattr(growing, name, fails_later)
+    with pytest.raises(MemoryError):
+        model.partial_fit(later)
+    assert model._fitted is told._fitted
+    assert model.last_update is None
+    assert bits(model) == before
+
+
+def test_what_is_carried_on_is_what_would_be_found_anew(kind):
+    """Counts of levels, and whether machines can be asked side by side."""
+    told, later = kind
+    model = another(told).partial_fit(later, withdrawn=[(0, told_item(told, 0))])
+    state, n = model._state, len(model.machines[0].level_bias)
+    for carried, rows_ in zip(state.level_counts, state.ratings, strict=True):
+        np.testing.assert_array_equal(carried, level_counts(rows_, n))
+    assert state.is_quick == EnsembleTables.serve(state.machines)
 
 
 def test_an_unfitted_model_learns_the_first_batch():

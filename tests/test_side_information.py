@@ -135,6 +135,24 @@ def test_features_count_for_a_user_who_has_rated_since_and_says_more():
     assert apart < 0.2 * np.abs(without - both.predict(user, asked)).mean()
 
 
+def test_a_model_with_features_is_learnt_anew_with_them(model, tmp_path):
+    """From what it has inside, also out of a file: to the same bits if nothing came since."""
+    model.save(tmp_path / "model.ordbm")
+    again = ordbm.load(tmp_path / "model.ordbm")
+    again.refit()
+    everybody = list(range(N_USERS))
+    np.testing.assert_array_equal(
+        again.predict_proba(everybody, [3] * N_USERS), model.predict_proba(everybody, [3] * N_USERS)
+    )
+    new = next(u for u in range(RATED_USERS, N_USERS) if TASTES[u] == 0)
+    again.partial_fit([(new, 0, 5), ("somebody", 1, 4)]).refit()
+    assert again.growth.drift == 0
+    assert again.known_users([new, "somebody"]).all()
+    other = next(u for u in range(RATED_USERS, N_USERS) if TASTES[u] == 0 and u != new)
+    loved, hated = (np.flatnonzero(one == GENRES).tolist() for one in (0, 1))
+    assert again.predict(other, loved).mean() > again.predict(other, hated).mean() + 0.5
+
+
 def test_items_without_ratings_are_listed(model):
     user = next(u for u in range(RATED_USERS) if TASTES[u] == 0)
     new = range(RATED_ITEMS, N_ITEMS)

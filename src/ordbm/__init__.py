@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ordbm.data.split import given_n, hold_out, k_fold
     from ordbm.datasets import load_dataset, read_ratings, write_ratings
     from ordbm.estimator import OrdinalBM, load
-    from ordbm.evaluation import Evaluation, cross_validate, evaluate
+    from ordbm.evaluation import Evaluation, cross_validate, evaluate, progressive_validation
     from ordbm.model.learners import ContrastiveDivergence, PseudoLikelihood
     from ordbm.simulation import Simulated, simulate
 
@@ -41,6 +41,7 @@ __all__ = [
     "load",
     "load_dataset",
     "plots",
+    "progressive_validation",
     "read_ratings",
     "scores",
     "simulate",
@@ -63,6 +64,7 @@ _HOME = {
     "k_fold": "ordbm.data.split",
     "load": "ordbm.estimator",
     "load_dataset": "ordbm.datasets",
+    "progressive_validation": "ordbm.evaluation",
     "read_ratings": "ordbm.datasets",
     "simulate": "ordbm.simulation",
     "write_ratings": "ordbm.datasets",

@@ -7,7 +7,7 @@ from __future__ import annotations
 import shlex
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -74,8 +74,16 @@ def evaluate_command(
         str | None,
         Option(
             help="Whose ratings a share is held out of, each user's, each item's or all: at random "
-            "or the latest, of all or of each user's. [default: user]",
-            metavar="user|item|rating|time|user_time",
+            "or the latest, of all or of each user's. stream: the latest, each of which is learnt "
+            "once it has been predicted. [default: user]",
+            metavar="user|item|rating|time|user_time|stream",
+        ),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        Option(
+            help="Ratings of a stream that are learnt at a time. [default: a hundredth]",
+            metavar="N",
         ),
     ] = None,
     split_seed: Annotated[
@@ -122,47 +130,54 @@ def evaluate_command(
 
     Examples: `ordbm evaluate ratings.csv --compare bias,svd --lists 10` ·
     `ordbm evaluate ratings.csv --folds 5 --json` ·
+    `ordbm evaluate ratings.csv --split stream --compare bias` ·
     `ordbm evaluate unseen.csv --model model.ordbm --report out.html`
     """
-    _check_choice(folds=folds, test=test, model=model)
-    if model is not None:
-        _refuse(model_options.given(), "with --model")
-        _refuse(_given(validation=validation, split_seed=split_seed), "with --model")
-    for other in _given(folds=folds, test=test, model=model):
-        _refuse(_given(test_fraction=test_fraction, split=split), f"with {other}")
-    if lists is None:
-        _refuse(_given(by=by), "without --lists")
+    told = _given(
+        folds=folds, test=test, model=model, test_fraction=test_fraction, split=split,
+        split_seed=split_seed, validation=validation, lists=lists, by=by, batch=batch,
+        report=report,
+    )  # fmt: skip
+    _check_together(told, split, model_options)
     _check_report(report, force)
     baselines = _baselines(compare, model)
     quiet = quiet or as_json
     options: dict[str, Any] = {"lists": _lengths(lists), "by": by}
     ratings, read = ratings_and_facts(source, reading, beside=test)
     stderr(quiet).print(facts_in_words(read), markup=False)
+    fraction = _TEST_FRACTION if test_fraction is None else test_fraction
     found: list[Any]
-    if model is not None:
+    show: Callable[[list[Any]], None] = show_scores
+    if split == "stream":
+        from ordbm.cli.stream import show_stream, streamed
+
+        found = streamed({OURS: model_options.model()} | baselines, ratings, fraction, batch, quiet)
+        show = show_stream
+    elif model is not None:
         fitted = model_in_file(model)
         ratings = _with_ids_of(ratings, users_of(fitted), items_of(fitted))
         found = [ordbm.evaluate(fitted, ratings, name=model.name, **options)]
         _warn_of_leak(fitted, ratings)
     else:
-        machine = model_options.model()
-        seed = split_seed or 0
-        share = _VALIDATION if validation is None else validation
-        asked = {"validation": share, "seed": seed, **options}
+        models = {OURS: model_options.model()} | baselines
+        asked = {
+            "validation": _VALIDATION if validation is None else validation,
+            "seed": split_seed or 0,
+            **options,
+        }
         if folds is not None:
-            found = _cross_validated({OURS: machine} | baselines, ratings, folds, asked, quiet)
+            found = _cross_validated(models, ratings, folds, asked, quiet)
         else:
             if test is not None:
-                train, held_out = ratings, _test_ratings(test, reading, ratings)
+                parts = ratings, _test_ratings(test, reading, ratings)
             else:
-                fraction = _TEST_FRACTION if test_fraction is None else test_fraction
                 by_what: Any = split or "user"
-                train, held_out = ordbm.hold_out(ratings, fraction, seed=seed, by=by_what)
-            found = _tested({OURS: machine} | baselines, train, held_out, asked, quiet)
+                parts = ordbm.hold_out(ratings, fraction, seed=asked["seed"], by=by_what)
+            found = _tested(models, *parts, asked, quiet)
     if as_json:
         print_json({"ratings": read, "models": [one.to_dict() for one in found]})
     else:
-        show_scores(found)
+        show(found)
     if report is not None:
         _write_report(found, report, read, force)
         stderr(quiet).print(f"{report} written", markup=False)
@@ -186,10 +201,23 @@ def _given(**told: Any) -> list[str]:
     return [f"--{name.replace('_', '-')}" for name, value in told.items() if value is not None]
 
 
-def _check_choice(**told: Any) -> None:
-    given = _given(**told)
-    if len(given) > 1:
-        raise ordbm.errors.SettingsError(f"use one of {' and '.join(given)}, not both")
+def _check_together(told: list[str], split: str | None, model_options: ModelOptions) -> None:
+    """An error that names options that exclude each other, or one without effect."""
+    what = [option for option in ("--folds", "--test", "--model") if option in told]
+    if len(what) > 1:
+        raise ordbm.errors.SettingsError(f"use one of {' and '.join(what)}, not both")
+    useless: dict[str, list[str]] = {other: ["--test-fraction", "--split"] for other in what}
+    if "--model" in told:
+        _refuse(model_options.given(), "with --model")
+        useless["--model"] = ["--validation", "--split-seed", *useless["--model"]]
+    if split == "stream":
+        useless["--split stream"] = ["--validation", "--split-seed", "--lists", "--report"]
+    for other, options in useless.items():
+        _refuse([option for option in options if option in told], f"with {other}")
+    if "--lists" not in told:
+        _refuse([option for option in told if option == "--by"], "without --lists")
+    if split != "stream":
+        _refuse([option for option in told if option == "--batch"], "without --split stream")
 
 
 def _refuse(options: list[str], where: str) -> None:

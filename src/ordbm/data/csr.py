@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from ordbm.runtime.arrays import Codes
 
 _LONGEST_INT32 = 2**31 - 1
+_FEW = 64  # insertions up to which copying pieces is quicker than a mask of all
 
 
 class CSR(NamedTuple):
@@ -19,7 +20,7 @@ class CSR(NamedTuple):
 
     Discrete scales leave `value` empty; continuous ones leave `level` zero. Values as given are
     float64, for they may be large and close together; once standardised, float32. `in_transpose`
-    is the position of the same rating in the transpose.
+    is the position of the same rating in the transpose; (0,) where only learning would need it.
     """
 
     start: NDArray[np.int64]  # (R + 1,)
@@ -75,6 +76,60 @@ def stacked(parts: Sequence[CSR]) -> CSR:
         np.concatenate([part.value for part in parts]),
         np.zeros(0, np.int32),
     )
+
+
+def places_for(rows: CSR, row: Codes, column: Codes) -> NDArray[np.int64]:
+    """Where each of these pairs stands, or would stand, among the positions of its row."""
+    chosen, number = np.unique(row, return_inverse=True)
+    held, size = rows.column[rows.positions_of(chosen)], rows.sizes_of(chosen)
+    width = int(max(held.max(initial=0), column.max(initial=0))) + 1
+    key = np.repeat(np.arange(len(chosen)) * width, size) + held
+    within = np.searchsorted(key, number * width + column) - (np.cumsum(size) - size)[number]
+    place: NDArray[np.int64] = rows.start[row] + within
+    return place
+
+
+def with_more(
+    rows: CSR, row: Codes, column: Codes, level: NDArray[np.uint8], value: NDArray[Any]
+) -> tuple[CSR, NDArray[np.int64]]:
+    """Rows with new pairs, in the order of (row, column), and where these are; no transpose."""
+    before = places_for(rows, row, column)
+    count = np.cumsum(np.bincount(row, minlength=rows.n_rows))
+    start = rows.start.copy()
+    start[1:] += count
+    found = CSR(
+        start,
+        spliced(rows.column, before, column),
+        spliced(rows.level, before, level),
+        spliced(rows.value, before, value) if len(value) else rows.value,
+        rows.in_transpose[:0],
+    )
+    return found, before + np.arange(len(before))
+
+
+def without_places(rows: CSR, places: NDArray[np.int64]) -> CSR:
+    """Rows without what stands at these places; no transpose."""
+    start = rows.start - np.searchsorted(np.sort(places), rows.start)
+    return CSR(
+        start,
+        np.delete(rows.column, places),
+        np.delete(rows.level, places),
+        np.delete(rows.value, places) if len(rows.value) else rows.value,
+        rows.in_transpose[:0],
+    )
+
+
+def spliced(array: NDArray[Any], before: NDArray[np.int64], more: NDArray[Any]) -> NDArray[Any]:
+    """`more` put in before these places, which do not decrease."""
+    if len(before) > _FEW:
+        return np.insert(array, before, more)
+    pieces = np.split(array, before)
+    found = np.empty(len(array) + len(more), array.dtype)
+    found[before + np.arange(len(more))] = more
+    for number, piece in enumerate(pieces):
+        end = before[number] if number < len(before) else len(array)
+        found[end - len(piece) + number : end + number] = piece
+    return found
 
 
 def transpose(rows: CSR, n_columns: int) -> CSR:

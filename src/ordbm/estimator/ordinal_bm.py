@@ -28,7 +28,7 @@ from ordbm.metrics.prediction import validation_scores
 from ordbm.model.configurable import Configured
 from ordbm.model.context_links import ContextLinks
 from ordbm.model.declaration import arguments_of, documented_by
-from ordbm.model.feature_effects import Told, with_row_inputs
+from ordbm.model.feature_effects import Told, told_again, with_row_inputs
 from ordbm.model.features import Features, features
 from ordbm.model.initialisation import check_size, links_of, new_machines
 from ordbm.model.learners import Learner, Priors, PseudoLikelihood, learner_of
@@ -127,6 +127,18 @@ class OrdinalBM(Configured, Answers):
             ratings, told = with_features(ratings, user_features, item_features)
         if resume and checkpoint is None:
             raise SettingsError("resume=True needs the folder to go on from: say checkpoint=folder")
+        return self._learnt(ratings, validation, callbacks, checkpoint, resume, progress, told)
+
+    def _learnt(
+        self,
+        ratings: Ratings,
+        validation: Ratings | None,
+        callbacks: Callback | Iterable[Callback],
+        checkpoint: str | os.PathLike[str] | None,
+        resume: bool,
+        progress: bool | None,
+        told: Told,
+    ) -> Self:
         callbacks = (callbacks,) if callable(callbacks) else tuple(callbacks)
         if not all(map(callable, callbacks)):
             raise SettingsError("a callback must be a function that takes an EpochRecord")
@@ -179,19 +191,20 @@ class OrdinalBM(Configured, Answers):
         LOG.info("%s", self.last_update)
         return self
 
+    @listening()
     def refit(
         self, callbacks: Callback | Iterable[Callback] = (), progress: bool | None = None
     ) -> Self:
         """Learn anew from all ratings that the model has, by its own settings.
 
-        One that was given features is to be given them again, by `fit(model.known_ratings(), …)`.
+        Features that it was given are still known: of whom and what came since nothing is, until
+        they are given again, by `fit(model.known_ratings(), user_features=…, item_features=…)`.
         """
-        if any(about is not None for about in self._state.described):
-            raise SettingsError(
-                "this model was learnt with features, whose tables are not in it: say "
-                "fit(model.known_ratings(), user_features=…, item_features=…)"
-            )
-        return self.fit(self.known_ratings(), callbacks=callbacks, progress=progress)
+        about_users, about_items = self._state.described
+        told = told_again(about_users), told_again(about_items)
+        return self._learnt(
+            self.known_ratings(), None, callbacks, None, resume=False, progress=progress, told=told
+        )
 
     def estimate(self, ratings: Any) -> FitEstimate:
         """What `fit` of these ratings is expected to take: bytes at the peak, and seconds.

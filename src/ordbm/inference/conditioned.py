@@ -22,11 +22,18 @@ Method = Literal["exact", "mean_field"]
 class ConditionedMachine:
     """What `machine` knows from `ratings`; user -1 and item -1 stand for somebody unknown.
 
-    A pair's own rating never enters what is said about it, except where a method says so.
+    A pair's own rating never enters what is said about it, except where a method says so. With
+    `listed` users and items, only these can be asked about.
     """
 
-    def __init__(self, machine: Machine, ratings: CSRPair, threads: int | None = None) -> None:
-        self.machine = machine
+    def __init__(
+        self,
+        machine: Machine,
+        ratings: CSRPair,
+        threads: int | None = None,
+        listed: tuple[Codes | None, Codes | None] = (None, None),
+    ) -> None:
+        self.machine, self.listed = machine, listed
         self.ratings = ratings
         self.threads = thread_count(threads)
 
@@ -41,12 +48,12 @@ class ConditionedMachine:
     @cached_property
     def user_input(self) -> Array:
         """x of every user, (users, d)."""
-        return _inputs(self.machine.user_side, self.ratings.by_user, self.threads)
+        return _inputs(self.machine.user_side, self.ratings.by_user, self.threads, self.listed[0])
 
     @cached_property
     def item_input(self) -> Array:
         """x of every item, (items, d)."""
-        return _inputs(self.machine.item_side, self.ratings.by_item, self.threads)
+        return _inputs(self.machine.item_side, self.ratings.by_item, self.threads, self.listed[1])
 
     def user_factors(self) -> Array:
         """P(h_k = 1 | ratings) of every user, (users, hidden units)."""
@@ -156,10 +163,10 @@ def softmax(scores: Array) -> NDArray[np.float64]:
     return np.exp(scores - logsumexp(scores, axis=1, keepdims=True))
 
 
-def _inputs(side: Side | None, ratings: CSR, threads: int) -> Array:
+def _inputs(side: Side | None, ratings: CSR, threads: int, listed: Codes | None) -> Array:
     if side is None:
         return np.zeros((ratings.n_rows, 0), np.float32)
-    return hidden_inputs(side, ratings, threads)
+    return hidden_inputs(side, ratings, threads, listed)
 
 
 def _factors(side: Side | None, inputs: Array, n_rows: int) -> Array:

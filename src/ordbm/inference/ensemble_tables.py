@@ -28,8 +28,9 @@ from ordbm.kernels import ensemble as kernels
 from ordbm.kernels.ensemble import ItemTables, LinkTables, PeopleTables, RatingsByPerson, ScoreRoom
 from ordbm.kernels.structures import padded
 from ordbm.model.feature_effects import KnownFeatures
-from ordbm.model.machine import Machine, Side
+from ordbm.model.machine import Machine
 from ordbm.model.neighbours import no_links
+from ordbm.model.side_scores import inputs_of_rows
 from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.runtime.arrays import Array, Codes, Mask, Numbers
 from ordbm.runtime.threads import run_on_threads, share
@@ -131,7 +132,7 @@ class EnsembleTables:
                 if user_side.parameters.rating_bias.size:
                     tables.bias[new, number] += user_side.parameters.rating_bias[new]
             if item_side is not None:
-                inputs = _listed_inputs(item_side, self.ratings.by_item, new)
+                inputs = inputs_of_rows(item_side, self.ratings.by_item, new)
                 tables.on[new, number] = expit(inputs)
 
         self._each_machine(prepare, work)
@@ -273,7 +274,7 @@ class EnsembleTables:
         def fill(number: int) -> None:
             side = self.machines[number].user_side
             if side is not None:
-                on[:, number] = expit(_listed_inputs(side.of_rows(users), rows, listed))
+                on[:, number] = expit(inputs_of_rows(side.of_rows(users), rows, listed))
 
         self._each_machine(fill, len(rows.column) * self.n_user_hidden * len(self.machines))
 
@@ -353,15 +354,3 @@ def growth_and_reach(coupling: Array) -> tuple[Array, Array]:
     growth = np.exp(np.clip(coupling, -CUT, CUT))
     growth -= 1
     return growth, largest.sum(axis=1)
-
-
-def _listed_inputs(side: Side, rows: CSR, listed: Array) -> Array:
-    """x of these rows, (listed, d)."""
-    own = side.parameters
-    out = np.empty((len(listed), own.hidden_bias.size), own.coupling.dtype)
-    kernels.listed_inputs(
-        0, len(listed), listed, rows, own.hidden_bias, own.coupling, np.empty(out.shape[1]), out
-    )
-    if side.row_input is not None:
-        out += side.row_input[listed]
-    return out

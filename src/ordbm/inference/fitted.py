@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ordbm.data.csr import CSR, CSRPair
 from ordbm.data.ids import IdMap
-from ordbm.data.level_counts import log_frequencies
+from ordbm.data.level_counts import level_counts, log_shares
 from ordbm.data.scale import RatingScale, Scale, levels_and_values
 from ordbm.data.standardiser import Standardiser, standardised_pair
 from ordbm.data.times import NO_TIMES
@@ -37,7 +37,7 @@ from ordbm.model.machine import Machine
 from ordbm.model.presence import ConditionedPresence, Presence
 from ordbm.model.structure import Structure
 from ordbm.priors.fold_in_priors import FoldInPriors
-from ordbm.runtime.arrays import Codes, Numbers
+from ordbm.runtime.arrays import Array, Codes, Numbers
 
 _T = TypeVar("_T")
 
@@ -82,6 +82,13 @@ class Growth(NamedTuple):
             f"{self.new:,} new, {self.changed:,} changed and {self.withdrawn:,} withdrawn since "
             f"learning from {self.ratings:,}: {100 * self.drift:.1f} %"
         )
+
+
+class LevelCounts(NamedTuple):
+    """How often each level was given, a row for each user or item, (rows, n)."""
+
+    by_user: Array
+    by_item: Array
 
 
 class FittedModel(Known):
@@ -272,7 +279,24 @@ class FittedModel(Known):
     @cached_property
     def level_shares(self) -> NDArray[np.float64]:
         """The share of each level among the ratings learnt from."""
-        return np.exp(log_frequencies(self.ratings.by_user.level, len(self.machines[0].level_bias)))
+        return np.exp(log_shares(self.level_counts.by_user.sum(axis=0)))
+
+    @cached_property
+    def level_counts(self) -> LevelCounts:
+        """How often each user gave, and each item was given, each level."""
+        n = len(self.machines[0].level_bias)
+        return LevelCounts(*(level_counts(rows, n) for rows in self.ratings))
+
+    def count_levels_from(
+        self, before: FittedModel, user: Codes, item: Codes, level: Array, times: int
+    ) -> None:
+        """`level_counts` of a model with (1) or without (-1) these ratings, from one before."""
+        tables = zip(before.level_counts, self.ratings, strict=True)
+        found = LevelCounts(*(_with_rows(table, rows) for table, rows in tables))
+        for table, code in zip(found, (user, item), strict=True):
+            read = np.minimum(level, table.shape[1] - 1)  # Gaussian machines have one level
+            np.add.at(table, (code, read), times)
+        self.level_counts = found
 
     def given_row(self, given: Mapping[Any, Any], user: int = -1) -> CSR:
         """Ratings {item: rating} on their scale as one row; those of a user besides, if known."""
@@ -294,6 +318,13 @@ class FittedModel(Known):
             value=value[order] if len(value) else value,
             in_transpose=np.zeros(0, np.int32),
         )
+
+
+def _with_rows(table: Array, rows: CSR) -> Array:
+    """A copy with as many rows; further ones are zero."""
+    return np.concatenate(
+        [table, np.zeros((rows.n_rows - len(table), table.shape[1]), table.dtype)]
+    )
 
 
 def strangers_apart(codes: Codes, ids: Iterable[Any]) -> Codes:

@@ -81,6 +81,11 @@ class FeaturesTold(NamedTuple):
 Told = tuple[FeaturesTold | None, FeaturesTold | None]  # of users, of items
 
 
+def told_again(about: KnownFeatures | None) -> FeaturesTold | None:
+    """What a model was told, to learn from once more."""
+    return None if about is None else FeaturesTold(about.encoder, about.design)
+
+
 def with_row_inputs(machines: Sequence[Machine], told: Told | Described) -> list[Machine]:
     """The machines with room for what features say to the hidden units of rows."""
 

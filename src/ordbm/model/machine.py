@@ -14,7 +14,7 @@ import numpy as np
 
 from ordbm.kernels.structures import padded
 from ordbm.model.features import Features
-from ordbm.model.neighbours import Links
+from ordbm.model.neighbours import Links, no_links
 from ordbm.runtime.arrays import Array, Codes
 
 LARGEST_PARAMETER = 1e6  # far beyond what any machine learns, far below what overflows in a sum
@@ -73,6 +73,19 @@ class Machine:
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.level_bias.dtype
+
+    def of_columns(self, number: int, columns: Codes) -> Machine:
+        """The machine with these columns of one side alone, without links."""
+        side = self.sides[number]
+        sides: list[Side | None] = [None, None]
+        if side is not None:
+            own = side.parameters
+            bias = own.rating_bias[columns] if own.rating_bias.size else own.rating_bias
+            few = own._replace(
+                rating_bias=bias, coupling=own.coupling[columns], link_weight=own.link_weight[:0]
+            )
+            sides[number] = Side(few, side.n_hidden, no_links(len(columns)), side.unknown_bias)
+        return Machine(self.features, self.level_bias, *sides)
 
     @property
     def has_diverged(self) -> bool:

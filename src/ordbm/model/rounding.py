@@ -80,9 +80,12 @@ def round_machine(machine: Machine, threads: int) -> None:
 
 
 def round_columns_of(machine: Machine, number: int, columns: Array) -> None:
-    """The couplings of some columns of a side become what is left of them, in their place."""
+    """The couplings of some columns of a side become what is left of them, in their place.
+
+    Those of other columns are so already, and stay.
+    """
     side = machine.sides[number]
-    if side is None or not is_rounded(machine):
+    if side is None or not is_rounded(machine.of_columns(number, columns)):
         return
     axes = level_axes(machine.features)
     coupling = side.parameters.coupling[columns]

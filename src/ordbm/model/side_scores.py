@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.data.csr import CSR
-from ordbm.kernels import pairs
+from ordbm.kernels import ensemble, pairs
 from ordbm.kernels.hidden import rows_input
 from ordbm.kernels.structures import Tables
 from ordbm.model.machine import Side
@@ -61,22 +61,36 @@ def side_scores(
     return scores
 
 
-def hidden_inputs(side: Side, ratings: CSR, threads: int) -> Array:
-    """x of every row of a side, (R, d)."""
-    out = np.empty(
-        (ratings.n_rows, side.parameters.hidden_bias.size), side.parameters.coupling.dtype
-    )
+def hidden_inputs(side: Side, ratings: CSR, threads: int, listed: Codes | None = None) -> Array:
+    """x of every row of a side, (R, d); of the `listed` rows if only these are asked for."""
+    own = side.parameters
+    out = np.empty((ratings.n_rows, own.hidden_bias.size), own.coupling.dtype)
+    if listed is not None:
+        listed = np.unique(listed[listed >= 0])
+        out[listed] = inputs_of_rows(side, ratings, listed)
+        return out
 
     def work(thread: int) -> None:
         begin, end = share(ratings.n_rows, thread, threads)
         rows_input(
-            begin, end, ratings, side.parameters.hidden_bias, side.parameters.coupling,
-            np.empty(out.shape[1]), out,
+            begin, end, ratings, own.hidden_bias, own.coupling, np.empty(out.shape[1]), out
         )  # fmt: skip
 
     run_on_threads(threads, work)
     if side.row_input is not None:
         out += side.row_input
+    return out
+
+
+def inputs_of_rows(side: Side, ratings: CSR, listed: Array) -> Array:
+    """x of these rows, (listed, d)."""
+    own = side.parameters
+    out = np.empty((len(listed), own.hidden_bias.size), own.coupling.dtype)
+    ensemble.listed_inputs(
+        0, len(listed), listed, ratings, own.hidden_bias, own.coupling, np.empty(out.shape[1]), out
+    )
+    if side.row_input is not None:
+        out += side.row_input[listed]
     return out
 
 

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from ordbm.data.csr import CSR
-from ordbm.data.level_counts import log_frequencies
+from ordbm.data.level_counts import log_shares
 from ordbm.model.learners import Priors
 from ordbm.runtime.arrays import Array
 
 
-def count_potentials(columns: CSR, n_levels: int, weight: float) -> tuple[Array, Array]:
+def count_potentials(levels: Array, weight: float) -> tuple[Array, Array]:
     """What the number of a column's other ratings says of a level: potentials (columns, n).
 
-    And that of a column without ratings, (n,). Columns with few ratings are rated differently from
-    those with many; each octave of counts has a potential of its own, its levels' log frequencies
-    over those of all, as if `weight` more ratings in it were like all others. Zero if weight is 0.
+    And that of a column without ratings, (n,). `levels` (columns, n) is how often each column was
+    given each level. Columns with few ratings are rated differently from those with many; each
+    octave of counts has a potential of its own, its levels' log frequencies over those of all, as
+    if `weight` more ratings in it were like all others. Zero if weight is 0.
     """
-    count = np.diff(columns.start)
+    count, n_levels = levels.sum(axis=1), levels.shape[1]
     log2_bin = np.log2(np.maximum(count, 1)).astype(np.int64)
-    shares = np.exp(log_frequencies(columns.level, n_levels))
+    shares = np.exp(log_shares(levels.sum(axis=0)))
     n_bins = int(log2_bin.max(initial=0)) + 1
     potential = np.zeros((n_bins, n_levels))
     if weight > 0 and n_levels > 1:
-        cell = np.repeat(log2_bin, count) * n_levels + columns.level
-        table = np.bincount(cell, minlength=potential.size).reshape(potential.shape)
+        table = np.stack([np.bincount(log2_bin, of_level, n_bins) for of_level in levels.T], axis=1)
         total = table.sum(axis=1, keepdims=True)
         potential = np.log((table / shares + weight) / (total + weight))
     return potential[log2_bin], potential[0] if (count == 1).any() else np.zeros(n_levels)

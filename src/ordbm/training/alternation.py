@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ordbm.data.csr import CSRPair
+from ordbm.data.level_counts import level_counts
 from ordbm.errors import SettingsError
 from ordbm.kernels.structures import Tables
 from ordbm.model.learners import Learner, PseudoLikelihood
@@ -54,7 +55,9 @@ class Trainer:
         # Items own the user side's biases, users the item side's.
         bias_priors = (BiasPrior(smoothing, learner.priors.bias_precision), priors.user_bias)
         by_count = [
-            count_potentials(ratings[1 - number], len(smoothing), learner.priors.count_weight)
+            count_potentials(
+                level_counts(ratings[1 - number], len(smoothing)), learner.priors.count_weight
+            )
             for number in range(2)
         ]
         tables = [

@@ -51,7 +51,7 @@ def step_biases(
     *,
     back: bool,
 ) -> None:
-    """The biases of a side take the step of some of these ratings, at `places` by user.
+    """The biases of a side take the step of some of these ratings, at `places` by column.
 
     `back`: they are as they were after it, and become what they were before.
     """
@@ -59,8 +59,8 @@ def step_biases(
     if side is None or not side.parameters.rating_bias.size or not len(places):
         return
     columns = ratings[1 - number]
-    place = np.sort(places if number else ratings.by_user.in_transpose[places])
-    column = columns.row[place]
+    place = np.sort(places)
+    column = np.searchsorted(columns.start, place, "right").astype(np.int32) - 1
     moved = np.unique(column)
     evidence = _evidence(machine, ratings, number, column, place)
     scores = evidence.rest + _hidden_scores(side, column, evidence)
@@ -142,11 +142,11 @@ def _evidence(
     assert side is not None
     row = columns.column[place]
     user, item = (column, row) if number else (row, column)
-    seen = CSRPair(_only(ratings.by_user, user), _only(ratings.by_item, item))
     sides = list(machine.sides)
     sides[number] = _links_alone(side)
-    others = ConditionedMachine(Machine(machine.features, machine.level_bias, *sides), seen, 1)
-    whole = ConditionedMachine(machine, seen, 1)
+    bare = Machine(machine.features, machine.level_bias, *sides)
+    others = ConditionedMachine(bare, ratings, 1, (user, item))
+    whole = ConditionedMachine(machine, ratings, 1, (user, item))
     inputs = (whole.item_input if number else whole.user_input)[row].astype(np.float64)
     said = side.parameters.coupling[column, columns.level[place]].astype(np.float64)
     value = columns.value[place] if columns.value.size else columns.value
@@ -169,14 +169,6 @@ def _hidden_scores(side: Side, column: Codes, evidence: Evidence) -> Numbers:
         added = on * own if evidence.value.size else np.log1p(on * np.expm1(own))
         out[part] = added.sum(axis=2)
     return out
-
-
-def _only(rows: CSR, chosen: Codes) -> CSR:
-    """The chosen rows, each in its place, and the others empty."""
-    listed = np.unique(chosen)
-    sizes = np.zeros(rows.n_rows + 1, np.int64)
-    sizes[listed.astype(np.int64) + 1] = rows.sizes_of(listed)
-    return rows.rows_of(listed)._replace(start=np.cumsum(sizes))
 
 
 def _in_parts(columns: Codes, rows: CSR) -> Iterator[Codes]:

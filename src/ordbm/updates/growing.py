@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ordbm.data.csr import CSRPair, with_transpose
+from ordbm.data.csr import CSRPair
 from ordbm.data.ids import IdMap
 from ordbm.errors import DivergedError
+from ordbm.inference.ensemble_tables import EnsembleTables
 from ordbm.inference.fitted import FittedModel
 from ordbm.inference.fold_in import OwnPrior
 from ordbm.model.feature_effects import described_machines
@@ -21,10 +22,10 @@ from ordbm.priors.counts import count_adaptive_precision, count_potentials
 from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.priors.resolved import ResolvedPriors, smoothing_of
 from ordbm.priors.response_styles import BiasPrior
-from ordbm.runtime.arrays import Array, Codes
+from ordbm.runtime.arrays import Array, Codes, Numbers
 from ordbm.runtime.threads import run_on_threads, share
 from ordbm.updates.column_steps import ColumnRules, fit_columns, step_biases
-from ordbm.updates.merging import Places, RatedPairs, RatingBatch, joined_by, without
+from ordbm.updates.merging import Heard, Places, RatedPairs, RatingBatch, joined_by, without
 from ordbm.updates.presence_growth import grown_presence
 
 GROWN = 1.1  # times as many ratings for which a column is fitted anew
@@ -63,14 +64,24 @@ def grown(fitted: FittedModel, batch: RatingBatch, learner: Learner) -> tuple[Fi
         found = _after_leaving(found, batch.leaving, learner)
     if len(batch.coming.user):
         found = _after_coming(found, batch, learner)
-    if any(machine.has_diverged for machine in found.machines):
+    left = RatedPairs.of(fitted.given.by_user, fitted.times, batch.leaving)
+    people, items = (
+        np.unique(np.concatenate([getattr(left, name), getattr(batch.coming, name)]))
+        for name in ("user", "item")
+    )
+    moved = [
+        machine.of_columns(number, columns)
+        for machine in found.machines
+        for number, columns in enumerate((items, people))
+    ]
+    if any(part.has_diverged for part in moved):
         raise DivergedError(
             "with these ratings parameters would be no numbers any more: the model is as it was; "
             "learn it anew with all ratings"
         )
+    if found is not fitted and fitted.is_quick:
+        found.is_quick = EnsembleTables.serve(moved)
     if fitted.presence is not None and found is not fitted:
-        leaving = fitted.given.by_user.row[batch.leaving]
-        people = np.unique(np.concatenate([leaving, batch.coming.user]))
         found.presence = grown_presence(
             fitted.presence, fitted.given, found.given, people, fitted.threads
         )
@@ -94,10 +105,11 @@ def grown(fitted: FittedModel, batch: RatingBatch, learner: Learner) -> tuple[Fi
 
 def _after_leaving(fitted: FittedModel, leaving: Places, learner: Learner) -> FittedModel:
     """Items first: they came last."""
-    there = RatedPairs.of(fitted.given.by_user, fitted.times)
-    found = _with_ratings(fitted, fitted.users, fitted.items, without(there, leaving))
+    given, times, heard = without(fitted.given, fitted.times, leaving)
+    found = _with_ratings(fitted, fitted.users, fitted.items, given, times)
+    found.count_levels_from(fitted, heard.rated.user, heard.rated.item, heard.rated.level, -1)
     found.fold_in_priors = _grown_priors(fitted, found, learner)
-    plans = [_Plan(fitted, found, leaving, number, learner) for number in (0, 1)]
+    plans = [_Plan(fitted, found, heard, number, learner) for number in (0, 1)]
 
     def change(member: int) -> None:
         machine = found.machines[member]
@@ -112,11 +124,12 @@ def _after_leaving(fitted: FittedModel, leaving: Places, learner: Learner) -> Fi
 
 def _after_coming(fitted: FittedModel, batch: RatingBatch, learner: Learner) -> FittedModel:
     """People first: they change most."""
-    there = RatedPairs.of(fitted.given.by_user, fitted.times)
-    together, places = joined_by(there, batch.coming, len(batch.items))
-    found = _with_ratings(fitted, batch.users, batch.items, together)
+    sizes = len(batch.users), len(batch.items)
+    given, times, heard = joined_by(fitted.given, fitted.times, batch.coming, *sizes)
+    found = _with_ratings(fitted, batch.users, batch.items, given, times)
+    found.count_levels_from(fitted, heard.rated.user, heard.rated.item, heard.rated.level, 1)
     found.fold_in_priors = _grown_priors(fitted, found, learner)
-    plans = [_Plan(found, fitted, places, number, learner, after=found) for number in (1, 0)]
+    plans = [_Plan(found, fitted, heard, number, learner, after=found) for number in (1, 0)]
 
     def change(member: int) -> None:
         machine = found.machines[member]
@@ -141,22 +154,21 @@ def _each_member(found: FittedModel, change: Callable[[int], None]) -> None:
 class _Plan:
     """What the columns of one side do when ratings come or leave: some step, some are fitted.
 
-    `larger` has the ratings at `places`, `smaller` has not; one of both is the model after.
+    `larger` has the ratings `heard`, `smaller` has not; one of both is the model after.
     """
 
     def __init__(
         self,
         larger: FittedModel,
         smaller: FittedModel,
-        places: Places,
+        heard: Heard,
         number: int,
         learner: Learner,
         after: FittedModel | None = None,
     ) -> None:
         after = after or smaller
         self.number = number
-        rows = larger.given.by_user
-        column = (rows.row if number else rows.column)[places]
+        column, places = heard.columns_of(number)
         n_columns = larger.given[1 - number].n_rows
         fewer, more, now = (_counts(model, number, n_columns) for model in (smaller, larger, after))
         further = (stage_of(fewer) != stage_of(more)) & (now <= MOST_FITTED[number])
@@ -192,7 +204,7 @@ def _counts(model: FittedModel, number: int, n_columns: int) -> Array:
 
 
 def _with_ratings(
-    fitted: FittedModel, users: IdMap, items: IdMap, rated: RatedPairs
+    fitted: FittedModel, users: IdMap, items: IdMap, given: CSRPair, times: Numbers
 ) -> FittedModel:
     """A copy of the model with these ratings instead."""
     known_users, known_items = fitted.described
@@ -207,10 +219,10 @@ def _with_ratings(
         fitted.scale,
         fitted.standardiser,
         described_machines(machines, described),
-        CSRPair(*with_transpose(rated.rows(len(users)), len(items))),
+        given,
         fitted.threads,
         fitted.origin,
-        times=rated.time,
+        times=times,
         growth=fitted.growth,
         described=described,
         structure=fitted.structure,
@@ -262,9 +274,8 @@ def _rules(
     columns = after.ratings[1 - number]
     means = {int(column): own.coupling_means(columns.columns_of(column)) for column in fits}
     n_columns = larger.ratings[1 - number].n_rows
-    typical, fewer, now = (
-        _typical(model, number, n_columns, priors) for model in (larger, smaller, after)
-    )
+    typical, fewer = (_typical(model, number, n_columns, priors) for model in (larger, smaller))
+    now = typical if after is larger else fewer
     curvature = learner.optimiser.bias_curvature * one.features.curvature(side.n_hidden)
     found = []
     for member, machine in enumerate(after.machines):
@@ -293,8 +304,10 @@ def _expect_by_features(
 
 def _typical(model: FittedModel, number: int, n_columns: int, priors: Priors) -> Array:
     """Where numbers of ratings expect the biases of so many columns, (C, n)."""
-    n_levels = model.machines[0].features.n_levels
-    known, unknown = count_potentials(model.ratings[1 - number], n_levels, priors.count_weight)
+    levels = model.level_counts[1 - number]
+    known, unknown = model.kept(
+        f"count potentials {number}", lambda: count_potentials(levels, priors.count_weight)
+    )
     return np.concatenate([known, np.tile(unknown, (n_columns - len(known), 1))])
 
 

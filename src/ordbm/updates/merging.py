@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.data.columns import plain_column
-from ordbm.data.csr import CSR, starts
+from ordbm.data.csr import CSR, CSRPair, places_for, spliced, with_more, without_places
 from ordbm.data.ids import IdMap
 from ordbm.data.lookup import check_ids_of_type
 from ordbm.data.rating_tables import pair_columns
@@ -33,8 +33,11 @@ class RatedPairs(NamedTuple):
     time: Numbers  # (0,) if times are not known
 
     @classmethod
-    def of(cls, rows: CSR, times: Numbers) -> RatedPairs:
-        return cls(rows.row, rows.column, rows.level, rows.value, times)
+    def of(cls, rows: CSR, times: Numbers, places: Places) -> RatedPairs:
+        """Those at some places of the rows of users."""
+        user = np.searchsorted(rows.start, places, "right").astype(np.int32) - 1
+        value, time = (part[places] if len(part) else part for part in (rows.value, times))
+        return cls(user, rows.column[places], rows.level[places], value, time)
 
     def at(self, chosen: Any) -> RatedPairs:
         value, time = (
@@ -42,9 +45,19 @@ class RatedPairs(NamedTuple):
         )
         return RatedPairs(self.user[chosen], self.item[chosen], self.level[chosen], value, time)
 
-    def rows(self, n_users: int) -> CSR:
-        """By user, without transpose."""
-        return CSR(starts(self.user, n_users), self.item, self.level, self.value, self.item[:0])
+
+class Heard(NamedTuple):
+    """Ratings that came or left, and where they stand among those of the model that has them."""
+
+    rated: RatedPairs
+    by_user: Places
+    by_item: Places
+
+    def columns_of(self, number: int) -> tuple[Codes, Places]:
+        """The columns of a side that they are of, and their places by column."""
+        if number:
+            return self.rated.user, self.by_user
+        return self.rated.item[np.lexsort((self.rated.user, self.rated.item))], self.by_item
 
 
 class RatingBatch(NamedTuple):
@@ -60,24 +73,26 @@ class RatingBatch(NamedTuple):
 
 def batch_for(fitted: FittedModel, new_ratings: Any, withdrawn: Any) -> RatingBatch:
     """What the model is to take in; an error if it cannot be."""
-    there = RatedPairs.of(fitted.given.by_user, fitted.times)
+    rows = fitted.given.by_user
     leaving = NOWHERE
     if withdrawn is not None:
-        leaving = _withdrawn_places(withdrawn, fitted.users, fitted.items, there)
-    users, items, new = fitted.users, fitted.items, there.at(NOWHERE)
+        leaving = _withdrawn_places(withdrawn, fitted.users, fitted.items, rows)
+    users, items = fitted.users, fitted.items
+    new = RatedPairs.of(rows, fitted.times, NOWHERE)
     if new_ratings is not None:
         users, items, new = _new_ratings(new_ratings, fitted)
-    place = _places(there, new, len(items))
+    place = _places(rows, new.user, new.item)
     known = place >= 0
     both = np.intersect1d(place[known], leaving)
     if len(both):
-        user, item = users[int(there.user[both[0]])], items[int(there.item[both[0]])]
+        there = RatedPairs.of(rows, fitted.times, both[:1])
+        user, item = users[int(there.user[0])], items[int(there.item[0])]
         raise RatingsError(
             f"user {user!r} and item {item!r}: rated and withdrawn in one batch; say one of both"
         )
-    if len(leaving) == len(there.user) and not len(new.user):
+    if len(leaving) == len(rows.column) and not len(new.user):
         raise RatingsError("all ratings would be withdrawn: a model needs at least one")
-    had, says = there.at(place[known]), new.at(known)
+    had, says = RatedPairs.of(rows, fitted.times, place[known]), new.at(known)
     same = had.level == says.level
     if len(had.value):
         same &= had.value == says.value
@@ -96,22 +111,36 @@ def batch_for(fitted: FittedModel, new_ratings: Any, withdrawn: Any) -> RatingBa
     )
 
 
-def without(there: RatedPairs, leaving: Places) -> RatedPairs:
-    """What is left when some ratings leave."""
-    kept = np.ones(len(there.user), bool)
-    kept[leaving] = False
-    return there.at(kept)
-
-
-def joined_by(there: RatedPairs, coming: RatedPairs, n_items: int) -> tuple[RatedPairs, Places]:
-    """All ratings together, and the places among them of those that came."""
-    user, item, level, value, time = (
-        np.concatenate([getattr(part, name) for part in (there, coming)])
-        for name in RatedPairs._fields
+def without(given: CSRPair, times: Numbers, leaving: Places) -> tuple[CSRPair, Numbers, Heard]:
+    """What is left when some ratings leave, and these."""
+    rated = RatedPairs.of(given.by_user, times, leaving)
+    heard = Heard(rated, leaving, np.sort(places_for(given.by_item, rated.item, rated.user)))
+    left = CSRPair(
+        without_places(given.by_user, heard.by_user), without_places(given.by_item, heard.by_item)
     )
-    both = RatedPairs(user, item, level, value, time)
-    order = np.argsort(_pair_keys(both, n_items), kind="stable")
-    return both.at(order), np.flatnonzero(order >= len(there.user))
+    return left, np.delete(times, leaving) if len(times) else times, heard
+
+
+def joined_by(
+    given: CSRPair, times: Numbers, coming: RatedPairs, n_users: int, n_items: int
+) -> tuple[CSRPair, Numbers, Heard]:
+    """All ratings together, of so many users and items, and those that came."""
+    wide = CSRPair(
+        *(_with_rows(rows, n) for rows, n in zip(given, (n_users, n_items), strict=True))
+    )
+    by_user, places = with_more(wide.by_user, coming.user, coming.item, coming.level, coming.value)
+    if len(times):
+        times = spliced(times, places - np.arange(len(places)), coming.time)
+    turned = coming.at(np.lexsort((coming.user, coming.item)))
+    by_item, places_by_item = with_more(
+        wide.by_item, turned.item, turned.user, turned.level, turned.value
+    )
+    return CSRPair(by_user, by_item), times, Heard(coming, places, places_by_item)
+
+
+def _with_rows(rows: CSR, n: int) -> CSR:
+    """With empty rows below, until there are n."""
+    return rows._replace(start=np.append(rows.start, np.full(n - rows.n_rows, rows.start[-1])))
 
 
 # -- ratings that come ----------------------------------------------------------------------------
@@ -158,7 +187,7 @@ def _with_more(known: IdMap, more: IdMap, what: str) -> tuple[IdMap, Codes]:
 # -- ratings that leave ---------------------------------------------------------------------------
 
 
-def _withdrawn_places(pairs: Any, users: IdMap, items: IdMap, there: RatedPairs) -> Places:
+def _withdrawn_places(pairs: Any, users: IdMap, items: IdMap, rows: CSR) -> Places:
     """Where the ratings of these pairs are; an error if one was never there, or is named twice."""
     if isinstance(pairs, Ratings):
         pairs = {
@@ -167,8 +196,9 @@ def _withdrawn_places(pairs: Any, users: IdMap, items: IdMap, there: RatedPairs)
         }
     user_ids, item_ids = (list(plain_column(ids)) for ids in pair_columns(pairs))
     user, item = users.codes(user_ids), items.codes(item_ids)
-    asked = there.at(NOWHERE)._replace(user=user, item=item)
-    place = np.where((user < 0) | (item < 0), -1, _places(there, asked, len(items)))
+    place = np.full(len(user), -1, np.int64)
+    both = (user >= 0) & (item >= 0)
+    place[both] = _places(rows, user[both], item[both])
     beside = {"user": user_ids, "item": item_ids}
     missing = np.flatnonzero(place < 0)
     if len(missing):
@@ -194,8 +224,12 @@ def _pair_keys(rated: RatedPairs, n_items: int) -> Places:
     return rated.user.astype(np.int64) * max(n_items, 1) + rated.item
 
 
-def _places(there: RatedPairs, wanted: RatedPairs, n_items: int) -> Places:
-    """Where the pair of each of the wanted is; -1 if it is not there."""
-    key, sought = _pair_keys(there, n_items), _pair_keys(wanted, n_items)
-    place = np.minimum(np.searchsorted(key, sought), len(key) - 1)
-    return np.where(key[place] == sought, place, -1)
+def _places(rows: CSR, user: Codes, item: Codes) -> Places:
+    """Where each pair is; -1 if it is not there."""
+    place = np.full(len(user), -1, np.int64)
+    known = np.flatnonzero(user < rows.n_rows)
+    at = places_for(rows, user[known], item[known])
+    there = at < rows.start[user[known] + 1]
+    there[there] = rows.column[at[there]] == item[known][there]
+    place[known[there]] = at[there]
+    return place

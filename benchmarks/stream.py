@@ -1,0 +1,399 @@
+"""MovieLens 1M in time order: predicted, then learnt, beside river, retraining and other libraries.
+
+    benchmarks/stream [--parts grown,retrained,whole,single,refitted,foldin] [--protocols time]
+
+- grown: the earliest 70 % are learnt, the rest comes in 50 batches, each taken in by `partial_fit`
+- retrained: a machine learnt from everything that came before a batch; as many as there is time for
+- whole: the whole stream from its first hundredth on, beside river's models, which learn rating by
+  rating; ours takes in 20 ratings at a time and learns anew with each three tenths more
+- single: as grown, but each group of ratings by itself (`--batches 2` of them)
+- refitted: other libraries fitted anew to everything as often as ours could pay for
+- foldin: a factorisation that folds in users and items
+
+By "time" nearly all items are known when the batches begin, and by "items" a fifth of them comes
+with the stream. All are one machine without presence and times. What is computed stays in
+`benchmarks/.cache/stream`, so that starting again goes on; `--minutes` ends early. Figures go to
+`benchmarks/results/stream.json` and `stream.md`. Nothing is chosen on these ratings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import time
+import warnings
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from features import python_of
+from provenance import commit, cpu_model
+from stream_data import (
+    BATCHES,
+    FIRST,
+    LEARNT_FIRST,
+    Stream,
+    cut,
+    had_before,
+    in_groups,
+    losses,
+    read,
+)
+from stream_report import page
+
+import ordbm
+
+HERE = Path(__file__).resolve().parent
+FILE = HERE.parent.parent / "shared" / "data" / "ml-1m.zip"
+CACHE = HERE / ".cache" / "stream"
+ONE: dict[str, Any] = {"members": 1, "presence": False, "context": False, "threads": 1}
+WHOLE_FIRST, WHOLE_BATCH, WHOLE_REFIT = 0.01, 20, 0.3
+WHOLE_PARTS = 100  # of the stream, after each of which the model is saved
+# Before which batches a machine is learnt anew, spread first: each is a fit of everything.
+SPREAD = (0, 25, 49, 12, 37, 6, 18, 31, 43, 3, 9, 15, 21, 28, 34, 40, 46)
+
+
+class StoppedError(Exception):
+    """The minutes are over."""
+
+
+class Clock:
+    """Says when to stop, and whose results are there."""
+
+    def __init__(self, minutes: float) -> None:
+        self.end = time.monotonic() + 60 * minutes
+
+    def missing(self, target: Path) -> bool:
+        """Whether to make this file now."""
+        if target.exists():
+            return False
+        if time.monotonic() > self.end:
+            raise StoppedError
+        return True
+
+
+def ratings_of(stream: Stream, *, times: bool = False) -> ordbm.Ratings:
+    """As the library has them."""
+    told = {"times": stream.time} if times else {}
+    return ordbm.Ratings(stream.user, stream.item, stream.rating, scale=[1, 2, 3, 4, 5], **told)
+
+
+def joined(parts: list[Stream]) -> Stream:
+    """One after the other."""
+    return in_groups(*(np.concatenate([part[column] for part in parts]) for column in range(4)))
+
+
+def timed(work: Callable[[], Any]) -> float:
+    """Its seconds of processor time."""
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def first_model(path: Path, protocol: str, clock: Clock) -> Path:
+    """The machine learnt before the stream."""
+    target = CACHE / f"first-{protocol}.ordbm"
+    if clock.missing(target):
+        learnt, _ = cut(path, protocol)
+        model = ordbm.OrdinalBM(**ONE)
+        seconds = timed(lambda: model.fit(ratings_of(learnt)))
+        target.with_suffix(".json").write_text(json.dumps(seconds))
+        model.save(target)
+    return target
+
+
+def grown(path: Path, protocol: str, clock: Clock) -> None:
+    """Each batch is predicted and then taken in."""
+    target = CACHE / f"grown-{protocol}.npz"
+    model = ordbm.load(first_model(path, protocol, clock))
+    if not clock.missing(target):
+        return
+    _, batches = cut(path, protocol)
+    # Compile first: one rating comes and is withdrawn again, in a copy.
+    ordbm.load(first_model(path, protocol, clock)).partial_fit(ratings_of(batches[0]))
+    predictions, seconds = [], []
+    for batch in batches:
+        predictions.append(model.predict_proba(batch.user, batch.item))
+        seconds.append(timed(lambda batch=batch: model.partial_fit(ratings_of(batch))))
+    np.savez(target, prediction=np.concatenate(predictions), seconds=seconds)
+
+
+def retrained(path: Path, protocol: str, clock: Clock) -> None:
+    """Before each batch a machine is learnt from everything that came."""
+    learnt, batches = cut(path, protocol)
+    for number in (*SPREAD, *(k for k in range(BATCHES) if k not in SPREAD)):
+        target = CACHE / f"retrained-{protocol}-{number}.npz"
+        if clock.missing(target):
+            model, told = ordbm.OrdinalBM(**ONE), joined([learnt, *batches[:number]])
+            seconds = timed(lambda model=model, told=told: model.fit(ratings_of(told)))
+            batch = batches[number]
+            np.savez(target, p=model.predict_proba(batch.user, batch.item), seconds=seconds)
+
+
+def whole(path: Path, clock: Clock) -> None:
+    """The stream from its first hundredth on, part by part."""
+    stream = read(path)
+    group = stream.group
+    share = np.linspace(WHOLE_FIRST, 1, WHOLE_PARTS + 1)
+    ends = group[np.searchsorted(group, share * len(stream))]
+    for number, (begin, end) in enumerate(pairwise(ends.tolist())):
+        target = CACHE / f"whole-{number}.npz"
+        if not clock.missing(target):
+            continue
+        before = CACHE / f"whole-{number - 1}.ordbm"
+        started = time.process_time()
+        if number:
+            model = ordbm.load(before)
+        else:
+            model = ordbm.OrdinalBM(**ONE).fit(ratings_of(stream.at(slice(0, begin)), times=True))
+        progressed(model, stream.at(slice(begin, end)), target, WHOLE_BATCH, WHOLE_REFIT, started)
+        before.unlink(missing_ok=True)
+
+
+def single(path: Path, batches: int, clock: Clock) -> None:
+    """Group by group, for the first batches of the stream."""
+    _, parts = cut(path, "time")
+    for number in range(batches):
+        target = CACHE / f"single-{number}.npz"
+        if not clock.missing(target):
+            continue
+        before = CACHE / f"single-{number - 1}.ordbm"
+        model = ordbm.load(before if number else first_model(path, "time", clock))
+        progressed(model, parts[number], target, 1, None, time.process_time())
+
+
+def progressed(
+    model: ordbm.OrdinalBM,
+    stream: Stream,
+    target: Path,
+    batch: int,
+    refit: float | None,
+    started: float,
+) -> None:
+    """Losses and seconds, and the model as it is then."""
+    told = ratings_of(stream, times=True)
+    found = ordbm.progressive_validation(model, told, batch=batch, refit=refit)
+    model.save(target.with_suffix(".ordbm"))
+    seconds = time.process_time() - started
+    # Within a second people come in another order there: each loss to its place in the stream.
+    pair = stream.user * 10_000 + stream.item
+    ids = np.array(told.users.ids)[told.user_codes], np.array(told.items.ids)[told.item_codes]
+    asked = (ids[0] * 10_000 + ids[1])[found.order]
+    place = np.argsort(pair)[np.searchsorted(np.sort(pair), asked)]
+    in_order = {name: np.empty(len(stream)) for name in found.losses}
+    for name, loss in found.losses.items():
+        in_order[name][place] = loss
+    np.savez(target, seconds=seconds, groups=len(stream.group) - 1, **in_order)
+
+
+# -- other libraries ------------------------------------------------------------------------------
+
+
+def of_peers(path: Path, told: argparse.Namespace, clock: Clock) -> None:
+    """Their predictions, each in an environment of its own."""
+    jobs: list[tuple[str, str, list[str]]] = []
+    if "whole" in told.parts:
+        jobs.append(("river", "peers-stream", ["stream_river.py"]))
+    for protocol in told.protocols:
+        if "refitted" in told.parts:
+            for model, refits in (("svd", "4"), ("myfm", "1")):
+                script = ["stream_refitted.py", model, protocol, refits]
+                jobs.append((f"{model}-{protocol}", "peers", script))
+        if "foldin" in told.parts:
+            script = ["stream_cmfrec.py", protocol]
+            jobs.append((f"cmfrec-{protocol}", "peers-features", script))
+    for name, environment, (script, *more) in jobs:
+        target = CACHE / f"{name}.npz"
+        if clock.missing(target):
+            command = [python_of(environment), str(HERE / "peers" / script), str(path), *more]
+            subprocess.run([*command, str(target)], check=True)  # noqa: S603
+
+
+# -- figures --------------------------------------------------------------------------------------
+
+Losses = dict[str, np.ndarray]
+
+
+def root(name: str, mean: float) -> float:
+    """Of RMSE the root."""
+    return float(np.sqrt(mean)) if name == "rmse" else float(mean)
+
+
+def scored(loss: Losses, parts: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
+    """The mean of each loss over each part."""
+    return {
+        part: {name: root(name, one[chosen].mean()) for name, one in loss.items()}
+        for part, chosen in parts.items()
+        if chosen.any()
+    }
+
+
+def parts_of(learnt: Stream, streamed: Stream) -> dict[str, np.ndarray]:
+    """Which ratings of the stream are of users and items known, new and just come."""
+    had_user = had_before(streamed.user, learnt.user, streamed.group)
+    had_item = had_before(streamed.item, learnt.item, streamed.group)
+    new_user = ~np.isin(streamed.user, learnt.user)
+    new_item = ~np.isin(streamed.item, learnt.item)
+    return {
+        "all": np.ones(len(streamed), bool),
+        "known users and items": ~new_user & ~new_item,
+        "new users": new_user,
+        f"a user's first {FIRST}": had_user < FIRST,
+        "new items": new_item,
+        f"an item's first {FIRST}": had_item < FIRST,
+        "items that had 5 to 30": (had_item >= FIRST) & (had_item <= 30),
+    }
+
+
+def kept(name: str) -> Any:
+    """What was computed, or None."""
+    target = CACHE / f"{name}.npz"
+    return np.load(target) if target.exists() else None
+
+
+def batch_figures(path: Path, protocol: str) -> dict[str, Any]:
+    """All models on the last 30 %."""
+    learnt, batches = cut(path, protocol)
+    streamed = joined(batches)
+    parts = parts_of(learnt, streamed)
+    found: dict[str, Any] = {"scores": {}, "seconds": {}, "n": {}}
+    found["n"] = {name: int(chosen.sum()) for name, chosen in parts.items()}
+
+    def add(name: str, prediction: np.ndarray, seconds: float) -> None:
+        found["scores"][name] = scored(losses(prediction, streamed.rating), parts)
+        found["seconds"][name] = seconds
+
+    ours = kept(f"grown-{protocol}")
+    if ours is not None:
+        add("ordbm, growing", ours["prediction"], float(ours["seconds"].sum()))
+    for name, called in (("svd", "Surprise SVD"), ("myfm", "myFM"), ("cmfrec", "cmfrec")):
+        peer = kept(f"{name}-{protocol}")
+        if peer is not None:
+            add(f"{called}, {peer['how'].item()}", peer["prediction"], float(peer["seconds"]))
+    river = kept("river")
+    if river is not None and protocol == "time":
+        for name in ("river BiasedMF", "river Baseline"):
+            add(name, river[name][-len(streamed) :], float(river[f"{name} seconds"]))
+    found["beside retraining"] = retraining_figures(protocol, batches, parts, ours)
+    return found
+
+
+def retraining_figures(
+    protocol: str, batches: list[Stream], parts: dict[str, np.ndarray], ours: Any
+) -> dict[str, Any] | None:
+    """Growing and retraining on the batches before which a machine was retrained."""
+    ends = np.cumsum([0, *map(len, batches)])
+    again = {k: kept(f"retrained-{protocol}-{k}") for k in range(BATCHES)}
+    again = {k: one for k, one in again.items() if one is not None}
+    if ours is None or not again:
+        return None
+    chosen = np.concatenate([np.arange(ends[k], ends[k + 1]) for k in again])
+    anew = np.concatenate([one["p"] for one in again.values()])
+    rating = np.concatenate([batches[k].rating for k in again])
+    few = {name: mask[chosen] for name, mask in parts.items()}
+    each = float(np.mean([one["seconds"] for one in again.values()]))
+    return {
+        "batches": sorted(again),
+        "growing": scored(losses(ours["prediction"][chosen], rating), few),
+        "retrained": scored(losses(anew, rating), few),
+        "seconds of a retraining": each,
+        "seconds of all 50": BATCHES * each,
+        "seconds of growing, all 50": float(ours["seconds"].sum()),
+        "share of the cost": float(ours["seconds"].sum()) / (BATCHES * each),
+    }
+
+
+def stream_figures(path: Path, name: str, begin: int, n_parts: int) -> dict[str, Any] | None:
+    """Losses along the stream, of ours and of river's, on the same ratings."""
+    done = [kept(f"{name}-{number}") for number in range(n_parts)]
+    done = done[: next((k for k, one in enumerate(done) if one is None), n_parts)]
+    river = kept("river")
+    if not done or river is None:
+        return None
+    names = ("rmse", "mae_mean", "mae_median", "log_loss")
+    ours = {key: np.concatenate([one[key] for one in done]) for key in names}
+    stream = read(path)
+    learnt, streamed = (
+        stream.at(slice(0, begin)),
+        stream.at(slice(begin, begin + len(ours["rmse"]))),
+    )
+    parts = parts_of(learnt, streamed)
+    tables = {"ordbm": ours}
+    for peer in ("river BiasedMF", "river Baseline"):
+        loss = losses(river[peer][begin : begin + len(streamed)], streamed.rating)
+        tables[peer] = {
+            "rmse": loss["rmse"],
+            "mae_mean": loss["mae"],
+            "mae_nearest": loss["mae_nearest"],
+        }
+    ends = np.linspace(0, len(streamed), 21).astype(int)
+    return {
+        "ratings": len(streamed),
+        "from": begin,
+        "scores": {model: scored(loss, parts) for model, loss in tables.items()},
+        "rmse along the stream": {
+            model: [root("rmse", loss["rmse"][a:b].mean()) for a, b in pairwise(ends)]
+            for model, loss in tables.items()
+        },
+        "rmse so far": {
+            model: [root("rmse", loss["rmse"][:b].mean()) for b in ends[1:]]
+            for model, loss in tables.items()
+        },
+        "seconds": {
+            "ordbm": float(sum(one["seconds"] for one in done)),
+            **{peer: float(river[f"{peer} seconds"]) for peer in tables if peer in river},
+        },
+        "groups": int(sum(one["groups"] for one in done)),
+    }
+
+
+def main() -> None:
+    """Compute what is missing, and write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    every = "grown,retrained,whole,single,refitted,foldin"
+    parser.add_argument("--parts", default=every, type=lambda text: text.split(","))
+    parser.add_argument("--protocols", default="time,items", type=lambda text: text.split(","))
+    parser.add_argument("--batches", default=2, type=int, help="of `single`")
+    parser.add_argument("--minutes", default=1e6, type=float, help="after which nothing is begun")
+    parser.add_argument("--file", type=Path, default=FILE, help="ml-1m.zip")
+    parser.add_argument("--results", type=Path, default=HERE / "results" / "stream.json")
+    told = parser.parse_args()
+    if not told.file.exists():
+        parser.error(f"no {told.file}: say where the data file is with --file")
+    warnings.simplefilter("ignore", ordbm.errors.UnknownIdsWarning)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    clock = Clock(told.minutes)
+    try:
+        for protocol in told.protocols:
+            if "grown" in told.parts:
+                grown(told.file, protocol, clock)
+        if "single" in told.parts:
+            single(told.file, told.batches, clock)
+        of_peers(told.file, told, clock)
+        if "whole" in told.parts:
+            whole(told.file, clock)
+        for protocol in told.protocols:
+            if "retrained" in told.parts:
+                retrained(told.file, protocol, clock)
+    except StoppedError:
+        print("the minutes are over: start again to go on")
+    stream = read(told.file)
+    group = stream.group
+    begins = {
+        name: int(group[np.searchsorted(group, share * len(stream))])
+        for name, share in (("whole", WHOLE_FIRST), ("single", LEARNT_FIRST))
+    }
+    found: dict[str, Any] = {"commit": commit(), "cpu": cpu_model()}
+    found |= {protocol: batch_figures(told.file, protocol) for protocol in ("time", "items")}
+    found["whole"] = stream_figures(told.file, "whole", begins["whole"], WHOLE_PARTS)
+    found["single"] = stream_figures(told.file, "single", begins["single"], told.batches)
+    told.results.write_text(json.dumps(found, indent=1) + "\n")
+    told.results.with_suffix(".md").write_text(page(found))
+    print(told.results.with_suffix(".md"))
+
+
+if __name__ == "__main__":
+    main()
