@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,7 @@ from ordbm.serve.guard import Guard
 from ordbm.serve.problems import add_problem_handlers
 from ordbm.serve.service import Service
 from ordbm.serve.service_metrics import ServiceMetrics
-from ordbm.serve.service_settings import ServiceSettings, is_loopback
+from ordbm.serve.service_settings import is_loopback
 
 PAGE = Path(__file__).with_name("page")
 _ROUTERS = (
@@ -88,15 +86,3 @@ def route_names() -> list[str]:
         if isinstance(route, APIRoute)
         for method in sorted(route.methods or ())
     ]
-
-
-@dataclass(frozen=True)
-class WorkerApplication:
-    """Makes the application in a worker process, which is sent this."""
-
-    settings: ServiceSettings
-    run_folder: Path
-
-    def __call__(self) -> Any:
-        warnings.simplefilter("ignore")  # the library's remarks are for who wrote the call
-        return application(Service(self.settings, self.run_folder))

@@ -19,7 +19,6 @@ from uvicorn.supervisors import Multiprocess
 import ordbm
 from ordbm.persistence.container import is_container
 from ordbm.runtime.cpus import usable_cpus
-from ordbm.serve.application import WorkerApplication
 from ordbm.serve.key_ring import read_keys
 from ordbm.serve.model_versions import checksum_of, register_first
 from ordbm.serve.patient_protocol import PatientProtocol
@@ -27,6 +26,7 @@ from ordbm.serve.service_log import log_settings
 from ordbm.serve.service_settings import ServiceSettings
 from ordbm.serve.store import Store
 from ordbm.serve.upgrade import bring_up_to_date
+from ordbm.serve.worker import WorkerApplication
 
 _STOP_SECONDS = 30
 
