@@ -1,6 +1,6 @@
 # Every target sets up what it needs; all it takes is a Python >= 3.11 with venv.
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo test test-avx2 test-all lint format docs fuzz release bench peers ranking scaling trials structure presence context features stream interruptions mutants constraints clean
+.PHONY: help demo serve-demo test test-avx2 test-all lint format docs fuzz release bench peers ranking scaling trials structure presence context features stream interruptions kills mutants constraints clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -91,6 +91,10 @@ stream: $(VENV)/.dev  ## Measure a model that grows with a stream of ratings (AR
 
 interruptions: $(VENV)/.dev  ## Interrupt and kill commands in every phase, 500 times each
 	$(BIN)/python tools/interrupt_many.py --page docs/results/interruptions.md $(ARGS)
+
+kills: $(VENV)/.dev  ## Kill a service under write load, 200 times on each database
+	@mkdir -p build
+	PYTHONPATH=tests $(BIN)/python tools/kill_server.py --rows build/kills.jsonl --page docs/results/kills.md $(ARGS)
 
 constraints: $(VENV)/.dev  ## Pin what is installed now as what is tested with
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt

@@ -205,7 +205,8 @@ class PostgreSQL:
                 "-p", str(self.port), "-c", "listen_addresses=127.0.0.1",
                 "-c", "shared_buffers=16MB", "-c", "max_connections=100",
             ],
-            cwd=self.folder, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **as_nobody(),
+            cwd=self.folder, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            start_new_session=True, **as_nobody(),
         )  # fmt: skip
         until(self._answers)
 
@@ -218,6 +219,11 @@ class PostgreSQL:
 
     def stop(self, how=signal.SIGQUIT):
         self.process.send_signal(how)
+        self.process.wait()
+
+    def kill(self):
+        """End all its processes at once, as a power cut would."""
+        os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def url(self, name):

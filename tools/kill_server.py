@@ -1,10 +1,12 @@
 """Kill `ordbm serve` at random moments under write load, and look what is left:
 
-    python tools/kill_server.py [--kills 200] [--seed 0] [--database postgresql://…]
+    PYTHONPATH=tests python tools/kill_server.py [--kills 200] [--rows build/kills.jsonl]
 
-Writers note what was acknowledged. After each kill, of all processes of the server at once, every
-acknowledged rating must be in the database, none twice, and nothing that nobody sent. Without
-`--database` it is SQLite; with a server of PostgreSQL it is the service alone that is killed.
+Writers rate, change their minds, withdraw, and send twenty ratings at once; each notes what was
+acknowledged, and what was under way. After a kill of all processes of the server at once, every
+other time those of PostgreSQL too, the database must have of each pair one row with the last that
+was acknowledged, or what was under way then, of the twenty all or none. `--rows` keeps outcomes
+and goes on after them; `--page` writes them as a page.
 """
 
 from __future__ import annotations
@@ -14,145 +16,237 @@ import http.client
 import json
 import os
 import random
-import re
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-
-import ordbm
 from ordbm.serve.rating_rows import changes
 from ordbm.serve.service_settings import database_url
 from ordbm.serve.store import Store
+from service_runs import PostgreSQL, Server, small_model  # type: ignore[import-not-found]
 
 WRITERS = 4
 LONGEST = 1.5  # seconds of load before a kill
+N_ITEMS = 40  # of each writer, so that ratings are changed too
+AT_ONCE = 20
 
 Pair = tuple[str, str]
+Said = dict[Pair, int | None]
 
 
-def small_model(path: Path) -> None:
-    """A model of a few ratings: what is tried is the database."""
-    rng = np.random.default_rng(0)
-    user, item = np.divmod(rng.permutation(600)[:300], 20)
-    ratings = ordbm.Ratings(user, item, rng.integers(1, 6, 300), scale=[1, 2, 3, 4, 5])
-    ordbm.OrdinalBM(hidden=2, members=1, epochs=1, item_links=0, threads=1).fit(ratings).save(path)
+@dataclass(frozen=True)
+class Outcome:
+    """What was found after a kill."""
+
+    database: str
+    number: int
+    database_too: bool
+    seconds: float
+    acknowledged: int  # requests
+    under_way: int  # ratings that were sent and not answered
+    stored: int  # of those
+    lost: int
+    twice: int
 
 
-class Killable:
-    """A server whose processes are one group."""
+class Writer(threading.Thread):
+    """Somebody who writes until the connection breaks."""
 
-    def __init__(self, model: Path, url: str, log: Path) -> None:
-        self._log = log.open("w+")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "ordbm", "serve", str(model), "--port", "0", "--workers", "2",
-             "--log-level", "error"],
-            stderr=self._log, start_new_session=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "ORDBM_DATABASE": url},
-        )  # fmt: skip
-        while not (found := re.search(r"http://([\d.]+):(\d+)", log.read_text())):
-            self._check(log)
-        self.place = found[1], int(found[2])
-        while self._status() != 200:
-            self._check(log)
+    def __init__(self, place: tuple[str, int], name: str) -> None:
+        super().__init__(name=name)
+        self._place, self._chance = place, random.Random(name)  # noqa: S311
+        self.said: Said = {}
+        self.under_way: Said = {}
+        self.acknowledged = 0
 
-    def _check(self, log: Path) -> None:
-        if self.process.poll() is not None:
-            raise SystemExit(f"the server ended: {log.read_text()}")
-        time.sleep(0.1)
+    def run(self) -> None:
+        connection = http.client.HTTPConnection(*self._place, timeout=20)
+        while True:
+            self.under_way, request = self._next()
+            try:
+                connection.request(*request)
+                answer = connection.getresponse()
+                body = answer.read()
+            except (OSError, http.client.HTTPException):
+                return
+            if answer.status not in (200, 204):
+                raise SystemExit(f"{request[:2]} was answered by {answer.status}: {body!r}")
+            self.said.update(self.under_way)
+            self.under_way = {}
+            self.acknowledged += 1
 
-    def _status(self) -> int:
-        try:
-            connection = http.client.HTTPConnection(*self.place, timeout=10)
-            connection.request("GET", "/health/ready")
-            return connection.getresponse().status
-        except OSError:
-            return 0
-
-    def kill(self) -> None:
-        """End all of it at once."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        self._log.close()
-
-
-def write_until_killed(
-    place: tuple[str, int], name: str, sent: set[Pair], acknowledged: set[Pair]
-) -> None:
-    """Ratings one after the other on one connection, until it breaks."""
-    connection = http.client.HTTPConnection(*place, timeout=10)
-    for step in range(10**6):
-        pair = name, f"item-{step}"
-        sent.add(pair)
-        try:
-            connection.request(
-                "PUT", f"/v1/users/{pair[0]}/ratings/{pair[1]}", json.dumps({"rating": 3}),
-                {"Content-Type": "application/json"},
-            )  # fmt: skip
-            answer = connection.getresponse()
-            answer.read()
-        except (OSError, http.client.HTTPException):
-            return
-        if answer.status == 200:
-            acknowledged.add(pair)
+    def _next(self) -> tuple[Said, tuple[str, str, str | None, dict[str, str]]]:
+        rating, way = self._chance.randint(1, 5), self._chance.random()
+        if way < 0.1:
+            told: Said = {(self.name, f"many-{item}"): rating for item in range(AT_ONCE)}
+            lines = [
+                json.dumps({"user": user, "item": item, "rating": rating}) for user, item in told
+            ]
+            kind = {"Content-Type": "application/x-ndjson"}
+            return told, ("POST", "/v1/ratings", "\n".join(lines), kind)
+        pair = self.name, f"item-{self._chance.randrange(N_ITEMS)}"
+        path = f"/v1/users/{pair[0]}/ratings/{pair[1]}"
+        if way < 0.2:
+            return {pair: None}, ("DELETE", path, None, {})
+        body = json.dumps({"rating": rating})
+        return {pair: rating}, ("PUT", path, body, {"Content-Type": "application/json"})
 
 
-def stored_pairs(url: str, after: int) -> tuple[list[Pair], int]:
-    """The pairs of changes after this one, and the last change."""
+def stored_after(url: str, after: int) -> tuple[list[tuple[Pair, int | None]], int]:
+    """What rows later than a change say of their pairs; the last change."""
     store, found = Store(url, 1), []
     while page := store.read(lambda connection: changes(connection, after)):  # noqa: B023
-        found += [(json.loads(row.user), json.loads(row.item)) for row in page]
+        for row in page:
+            rating = None if row.rating is None else int(json.loads(row.rating))
+            found.append(((json.loads(row.user), json.loads(row.item)), rating))
         after = page[-1].number
     store.close()
     return found, after
 
 
-def main() -> None:
-    """Kill and look, so many times."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--database")
-    told = parser.parse_args()
-    chance, n_acknowledged, n_unknown, last = random.Random(told.seed), 0, 0, 0  # noqa: S311
-    with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder) / "model.ordbm"
-        small_model(model)
-        url = database_url(told.database, model)
-        for kill in range(told.kills):
-            server = Killable(model, url, Path(folder) / "log")
-            sent: set[Pair] = set()
-            acknowledged: set[Pair] = set()
-            threads = [
-                threading.Thread(
-                    target=write_until_killed,
-                    args=(server.place, f"kill-{told.seed}-{kill}-{number}", sent, acknowledged),
-                )
-                for number in range(WRITERS)
-            ]
-            for thread in threads:
-                thread.start()
-            time.sleep(chance.uniform(0.0, LONGEST))
-            server.kill()
-            for thread in threads:
-                thread.join()
-            stored, last = stored_pairs(url, last)
-            lost, twice = acknowledged - set(stored), len(stored) - len(set(stored))
-            strange = set(stored) - sent
-            n_acknowledged += len(acknowledged)
-            n_unknown += len(set(stored) - acknowledged)
-            if lost or twice or strange:
-                raise SystemExit(f"kill {kill}: lost {lost}, {twice} twice, strange {strange}")
-            print(f"kill {kill + 1}: {len(acknowledged)} acknowledged, all there", flush=True)
-    print(
-        f"{told.kills} kills: {n_acknowledged:,} acknowledged ratings, all there, none twice; "
-        f"{n_unknown:,} were stored and not yet acknowledged"
+def compared(writer: Writer, stored: Said) -> tuple[int, int]:
+    """How many ratings are not what they may be; how many of those under way were stored."""
+    lost = sum(
+        stored.get(pair) != rating
+        for pair, rating in writer.said.items()
+        if pair not in writer.under_way
     )
+    new = {pair: stored.get(pair) == rating for pair, rating in writer.under_way.items()}
+    old = {pair: stored.get(pair) == writer.said.get(pair) for pair in writer.under_way}
+    if not all(new.values()) and not all(old.values()):
+        lost += len(writer.under_way)  # neither all as it was, nor all as it was to be
+    strange = [
+        pair
+        for pair in stored
+        if pair[0] == writer.name and pair not in writer.said and pair not in writer.under_way
+    ]
+    return lost + len(strange), sum(new.values())
+
+
+def kill_once(
+    kind: str, number: int, chance: random.Random, url: str, model: Path, postgresql: Any, last: int
+) -> tuple[Outcome, int]:
+    """Serve, write, kill, look."""
+    server = Server(model, "--workers", "2", "--log-level", "error",
+                    environment={"ORDBM_DATABASE": url}).wait_until_ready()  # fmt: skip
+    host, port = server.url.removeprefix("http://").split(":")
+    names = [f"{kind}-{number}-{one}" for one in range(WRITERS)]
+    writers = [Writer((host, int(port)), name) for name in names]
+    for one in writers:
+        one.start()
+    seconds = chance.uniform(0.0, LONGEST)
+    time.sleep(seconds)
+    database_too = postgresql is not None and number % 2 == 1
+    if database_too:
+        postgresql.kill()
+    server.kill()
+    server.__exit__()
+    for one in writers:
+        one.join()
+    if database_too:
+        postgresql.start()
+    rows, last = stored_after(url, last)
+    found = [compared(one, dict(rows)) for one in writers]
+    outcome = Outcome(
+        kind, number, database_too, round(seconds, 3),
+        acknowledged=sum(one.acknowledged for one in writers),
+        under_way=sum(len(one.under_way) for one in writers),
+        stored=sum(stored for _, stored in found),
+        lost=sum(lost for lost, _ in found),
+        twice=len(rows) - len({pair for pair, _ in rows}),
+    )  # fmt: skip
+    return outcome, last
+
+
+def kills(kind: str, numbers: range, seed: int) -> Iterator[Outcome]:
+    """So many kills of services of one database."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o711)  # PostgreSQL runs as somebody else
+        model, postgresql = folder / "model.ordbm", None
+        small_model().save(model)
+        url = database_url(None, model)
+        if kind == "PostgreSQL":
+            (folder / "postgresql").mkdir()
+            postgresql = PostgreSQL(folder / "postgresql")
+            url = postgresql.new_database()
+        last = 0
+        try:
+            for number in numbers:
+                chance = random.Random(f"{seed} {kind} {number}")  # noqa: S311
+                outcome, last = kill_once(kind, number, chance, url, model, postgresql, last)
+                yield outcome
+        finally:
+            if postgresql is not None:
+                postgresql.kill()
+
+
+def page(found: list[Outcome]) -> str:
+    """The outcomes as Markdown."""
+    lines = [
+        "# Kills under write load",
+        "",
+        "`ordbm serve --workers 2` is killed (`kill -9`, all of its processes at once) at a random",
+        f"moment of its first {LONGEST} s of load; every other time PostgreSQL with it. {WRITERS}",
+        "clients rate, change and withdraw ratings, and send twenty at once. Then the database",
+        "must have of each pair one row, with the last that was acknowledged or, where a request",
+        "was under way, what that one said; of twenty at once all or none.",
+        "",
+        "```text",
+        "make kills",
+        "```",
+        "",
+        (
+            "| database | kills | of the database too | requests acknowledged | ratings under way "
+            "| of them stored | lost or wrong | twice |"
+        ),
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for kind in sorted({one.database for one in found}):
+        some = [one for one in found if one.database == kind]
+        sums = [
+            sum(getattr(one, name) for one in some)
+            for name in ("database_too", "acknowledged", "under_way", "stored", "lost", "twice")
+        ]
+        cells = [kind, f"{len(some):,}", *(f"{one:,}" for one in sums)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Kill and look, so many times on each database; exit status 1 if anything was lost."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=200, help="of each database")
+    parser.add_argument("--on", choices=("SQLite", "PostgreSQL"), help="one database alone")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
+    parser.add_argument("--rows", type=Path, help="keep outcomes here, and go on after them")
+    parser.add_argument("--page", type=Path, help="where to write the table")
+    told = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    started, found = time.monotonic(), []
+    if told.rows and told.rows.exists():
+        found = [Outcome(**json.loads(line)) for line in told.rows.read_text().splitlines()]
+    for kind in [told.on] if told.on else ["SQLite", "PostgreSQL"]:
+        first = sum(one.database == kind for one in found)
+        for outcome in kills(kind, range(first, told.kills), told.seed):
+            found.append(outcome)
+            if told.rows:
+                with told.rows.open("a") as file:
+                    file.write(json.dumps(asdict(outcome)) + "\n")
+            if outcome.lost or outcome.twice:
+                print(outcome)
+            if time.monotonic() - started > told.seconds:
+                break
+    print(page(found))
+    if told.page:
+        told.page.write_text(page(found))
+    sys.exit(any(one.lost or one.twice for one in found))
 
 
 if __name__ == "__main__":
