@@ -25,6 +25,7 @@ from ordbm.serve.problems import add_problem_handlers
 from ordbm.serve.service import Service
 from ordbm.serve.service_metrics import ServiceMetrics
 from ordbm.serve.service_settings import is_loopback
+from ordbm.serve.tracing import FRAMEWORKS_OWN
 
 PAGE = Path(__file__).with_name("page")
 _ROUTERS = (
@@ -57,6 +58,7 @@ def application(service: Service) -> Any:
         lifespan=lifespan,
         redirect_slashes=False,
         separate_input_output_schemas=False,
+        telemetry=FRAMEWORKS_OWN,
     )
     app.state.service = service
     add_problem_handlers(app)

@@ -21,6 +21,7 @@ from ordbm.serve.problems import Problem, problem_of, problem_response
 from ordbm.serve.rate_limit import RateLimit
 from ordbm.serve.service_log import SERVICE_LOG
 from ordbm.serve.service_metrics import OTHER
+from ordbm.serve.tracing import RequestSpan
 
 ACCESS = logging.getLogger("ordbm.serve.access")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -72,7 +73,7 @@ class Guard:
         scope["request_id"] = request_id
         # Routes match what was sent, so that a slash within an id (%2F) is none of the address.
         scope["path"] = scope["raw_path"].decode("ascii", "replace")
-        answer = _Answer(send, request_id)
+        answer, span = _Answer(send, request_id), RequestSpan(headers)
         try:
             scope["client_key"] = self._checked(scope, headers)
             body = _Body(receive, self._most(scope["path"]), self._timeout)
@@ -87,7 +88,7 @@ class Guard:
                 response = problem_response(problem, request_id)
                 await response(scope, receive, answer)
         finally:
-            self._tell(scope, answer.status, time.perf_counter() - started)
+            self._tell(scope, answer.status or 499, time.perf_counter() - started, span)
 
     def _most(self, path: str) -> int:
         return self._max_import if path == "/v1/ratings" else self._max_body
@@ -123,16 +124,16 @@ class Guard:
             raise needs_key("this key is not known")
         return client
 
-    def _tell(self, scope: Any, status: int, seconds: float) -> None:
-        route = scope.get("route")
-        path = getattr(route, "path", "") or OTHER
+    def _tell(self, scope: Any, status: int, seconds: float, span: RequestSpan) -> None:
+        path = getattr(scope.get("route"), "path", "") or OTHER
         name = f"{scope['method']} {path}" if path != OTHER else OTHER
-        self._count(name, status or 499, seconds)
+        self._count(name, status, seconds)
+        span.end(scope["method"], path, status, scope["request_id"])
         ACCESS.info(
             "request",
             extra={
                 "request_id": scope["request_id"], "method": scope["method"], "route": path,
-                "status": status or 499, "ms": round(1000 * seconds, 2),
+                "status": status, "ms": round(1000 * seconds, 2),
                 "client": scope.get("client_key", EVERYBODY).name,
             },
         )  # fmt: skip

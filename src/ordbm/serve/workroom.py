@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -25,7 +26,8 @@ class Workroom:
         if self.taken >= self._places:
             raise unavailable("too many requests are waiting: come back in a moment")
         self.taken += 1
-        future = asyncio.get_running_loop().run_in_executor(self._pool, work)
+        within = contextvars.copy_context().run  # spans of the work belong to the request's
+        future = asyncio.get_running_loop().run_in_executor(self._pool, within, work)
         future.add_done_callback(self._leave)
         done, _ = await asyncio.wait({future}, timeout=timeout or self._timeout)
         if not done:
