@@ -35,6 +35,11 @@ def ratings_of(client, user):
     return {one["item"]: one["rating"] for one in answer.json()["ratings"]}
 
 
+def shown_to(client, user, **more):
+    answer = client.post("/v1/recommend", json={"user": user, "n": 1000, **more}).json()
+    return answer["list_id"], [one["item"] for one in answer["items"]]
+
+
 def learnt(model, user):
     from ordbm.serve.person import learnt_ratings_of
 
@@ -127,16 +132,12 @@ def test_somebody_erased_is_a_stranger_everywhere(client, served_model):
 
 
 def test_what_was_dismissed_is_in_no_list_of_that_person_again(client):
-    def shown(user):
-        answer = client.post("/v1/recommend", json={"user": user, "n": 1000}).json()
-        return answer["list_id"], [one["item"] for one in answer["items"]]
-
-    list_id, items = shown(1)
+    list_id, items = shown_to(client, 1)
     given = {"item": items[0], "kind": "dismissed", "user": 1}
     for _ in range(2):
         assert client.post(f"/v1/lists/{list_id}/feedback", json=given).status_code == 204
-    assert shown(1)[1] == items[1:]
-    client.service.lists._write_some()
+    assert shown_to(client, 1)[1] == items[1:]
+    client.service.lists.write()
     lists = client.get("/v1/users/1/export").json()
     assert list_id in {one["list_id"] for one in lists["lists"]}
     assert len(lists["feedback"]) == 1
@@ -229,3 +230,48 @@ def test_quality_is_of_the_newest_ratings_left_out_of_their_own_predictions(clie
     assert found["log_loss"] == pytest.approx(-np.log(proba).mean(), rel=1e-5)
     assert sum(row["n"] for row in found["calibration"]) == 3 * 4
     assert sum(found["levels"]["new"]) == pytest.approx(1)
+
+
+def test_feedback_that_names_a_list_alone_is_of_the_person_whom_it_was_shown_to(client):
+    list_id, items = shown_to(client, 2)
+    given = {"item": items[3], "kind": "dismissed"}  # before the list is stored by itself
+    assert client.post(f"/v1/lists/{list_id}/feedback", json=given).status_code == 204
+    assert shown_to(client, 2)[1] == items[:3] + items[4:]
+    (told,) = client.get("/v1/users/2/export").json()["feedback"]
+    assert (told["list_id"], told["item"]) == (list_id, items[3])
+
+
+def test_feedback_that_comes_before_its_list_is_of_its_person_once_the_list_is_there(client):
+    import time
+
+    from ordbm.serve.feedback_rows import dismissed_by, put_feedback, put_lists
+    from ordbm.serve.id_text import key_of_id
+
+    store = client.service.store
+
+    def dismiss(connection):
+        for list_id in ("early-list", "other-list"):
+            put_feedback(connection, list_id, 101, "dismissed", None)
+
+    store.write(dismiss)
+    assert store.read(lambda one: dismissed_by(one, 5)) == set()
+    row = {"list_id": "early-list", "user": key_of_id(5), "model": "m", "items": "[101]",
+           "time": time.time()}  # fmt: skip
+    store.write(lambda one: put_lists(one, [row]))
+    assert store.read(lambda one: dismissed_by(one, 5)) == {101}
+
+
+def test_lists_that_could_not_be_written_are_written_later(client, monkeypatch):
+    lists, store = client.service.lists, client.service.store
+
+    def lost(_):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "write", lost)
+        list_id, _ = shown_to(client, 1, n=5)
+        with pytest.raises(OSError, match="space"):
+            lists.write()
+    lists.write()
+    kept = client.get("/v1/users/1/export").json()["lists"]
+    assert [one["list_id"] for one in kept] == [list_id]

@@ -1,16 +1,31 @@
-"""What became of lists that were shown."""
+"""Lists that were shown, and what became of them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, update
 
 from ordbm.serve.id_text import id_of_key, key_of_id, plain_id
 from ordbm.serve.rating_rows import insert
 from ordbm.serve.schema import FEEDBACK, LISTS
+
+
+def put_lists(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """Store lists, and say whose the feedback is that came before them."""
+    connection.execute(insert(connection, LISTS).on_conflict_do_nothing(), rows)
+    theirs = select(LISTS.c.user).where(LISTS.c.list_id == FEEDBACK.c.list_id).scalar_subquery()
+    ids = [row["list_id"] for row in rows if row["user"] is not None]
+    early = FEEDBACK.c.list_id.in_(ids), FEEDBACK.c.user.is_(None)
+    connection.execute(update(FEEDBACK).where(*early).values(user=theirs))
+
+
+def is_stored(connection: Connection, list_id: str) -> bool:
+    """Whether a list of this id is there."""
+    listed = select(LISTS.c.list_id).where(LISTS.c.list_id == list_id)
+    return connection.execute(listed).first() is not None
 
 
 def put_feedback(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import json
@@ -12,13 +13,14 @@ from starlette.responses import JSONResponse, Response
 
 from ordbm.serve.answer_schema import Item, ItemPage, SimilarAnswer
 from ordbm.serve.catalogue_rows import item_row, put_item, search_items, titles_of_items
-from ordbm.serve.feedback_rows import put_feedback
+from ordbm.serve.feedback_rows import is_stored, put_feedback
 from ordbm.serve.id_text import key_of_id, plain_id
 from ordbm.serve.person import known_of
 from ordbm.serve.person_routes import item_of_path
 from ordbm.serve.problems import Problem, problem_answers
 from ordbm.serve.questions import FeedbackBody, ItemBody
 from ordbm.serve.service import InService, answered, may
+from ordbm.serve.shown_lists import EVERY
 
 CATALOGUE = APIRouter(
     prefix="/v1",
@@ -128,10 +130,16 @@ async def give_feedback(
 ) -> Response:
     """What became of an item of a list; what was dismissed is in no list of that person again."""
 
+    def is_known() -> bool:
+        service.lists.write()
+        return service.store.read(lambda connection: is_stored(connection, list_id))
+
     def work() -> None:
         service.store.write(
             lambda connection: put_feedback(connection, list_id, body.item, body.kind, body.user)
         )
 
+    if body.user is None and not await service.workroom.do(is_known):
+        await asyncio.sleep(1.2 * EVERY)  # another worker has shown it and stores it meanwhile
     await service.workroom.do(work)
     return Response(status_code=204)

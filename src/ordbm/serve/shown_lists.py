@@ -1,7 +1,7 @@
 """Lists that were shown, under the ids that feedback names; stored a little later, many at once.
 
 A list is no rating: one that was shown in the second before a crash may be lost, and feedback on it
-is kept all the same.
+is kept all the same. Feedback that comes before its list gets the list's person with it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any
 from sqlalchemy import delete
 from sqlalchemy.exc import SQLAlchemyError
 
+from ordbm.serve.feedback_rows import put_lists
 from ordbm.serve.id_text import key_of_id
-from ordbm.serve.rating_rows import ROWS_AT_ONCE, insert
+from ordbm.serve.rating_rows import ROWS_AT_ONCE
 from ordbm.serve.schema import LISTS
 from ordbm.serve.service_log import SERVICE_LOG
 from ordbm.serve.store import Store
@@ -32,6 +33,8 @@ class ShownLists:
     def __init__(self, store: Store, keep: float) -> None:
         self._store, self._keep = store, keep
         self._waiting: queue.Queue[dict[str, Any]] = queue.Queue(MOST_WAITING)
+        self._rows: list[dict[str, Any]] = []  # taken from there, and not written yet
+        self._one_writer = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lists", daemon=True)
         self._next_cleaning = 0.0
@@ -58,27 +61,30 @@ class ShownLists:
         if self._thread.is_alive():
             self._thread.join(timeout=10)
 
+    def write(self) -> None:
+        """Store what is waiting now."""
+        with self._one_writer:
+            while self._write_some():
+                pass
+
     def _run(self) -> None:
         ending = False
         while not ending:
             ending = self._ended.wait(EVERY)
             try:
-                while self._write_some():
-                    pass
+                self.write()
                 self._forget_old()
             except (SQLAlchemyError, OSError):
                 SERVICE_LOG.warning("shown lists could not be written")
 
     def _write_some(self) -> bool:
-        rows: list[dict[str, Any]] = []
-        while len(rows) < ROWS_AT_ONCE and not self._waiting.empty():
-            rows.append(self._waiting.get_nowait())
+        """Whether there may be more; what could not be written is there the next time."""
+        while len(self._rows) < ROWS_AT_ONCE and not self._waiting.empty():
+            self._rows.append(self._waiting.get_nowait())
+        rows = self._rows
         if rows:
-            self._store.write(
-                lambda connection: connection.execute(
-                    insert(connection, LISTS).on_conflict_do_nothing(), rows
-                )
-            )
+            self._store.write(lambda connection: put_lists(connection, rows))
+            self._rows = []
         return len(rows) == ROWS_AT_ONCE
 
     def _forget_old(self) -> None:
