@@ -6,6 +6,7 @@ import resource
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -28,7 +29,14 @@ from ordbm.serve.model_versions import (
     take_lease,
 )
 from ordbm.serve.problems import problem_of
-from ordbm.serve.rating_rows import Said, changes, erase, put_ratings, said_by
+from ordbm.serve.rating_rows import (
+    Said,
+    changes,
+    erase,
+    pages_of_changes,
+    put_ratings,
+    said_by,
+)
 from ordbm.serve.schema import TABLES
 from ordbm.serve.store import Store
 from service_runs import asked_here, migrated, settings_for, until
@@ -45,71 +53,67 @@ def store(database):
     found.close()
 
 
-def machine_over(store):  # noqa: C901 -- a class
+class Database(RuleBasedStateMachine):
     """The store beside a plain dict: what was said last of each pair, since when."""
 
-    class Database(RuleBasedStateMachine):
-        def __init__(self):
-            super().__init__()
-            for table in TABLES.sorted_tables:
-                if table.name != "sequence":
-                    store.write(lambda connection, table=table: connection.execute(table.delete()))
-            self.rows, self.erased, self.last = {}, {}, 0
+    store = None  # of the class that is run
 
-        def noted(self, number):
-            assert number > self.last
-            self.last = number
+    def __init__(self):
+        super().__init__()
+        for table in TABLES.sorted_tables:
+            if table.name != "sequence":
+                self.store.write(lambda connection, table=table: connection.execute(table.delete()))
+        self.rows, self.erased, self.last = {}, {}, 0
 
-        @rule(said=st.lists(st.tuples(USERS, ITEMS, RATINGS), min_size=1, max_size=4))
-        def say(self, said):
-            changed, number = store.write(lambda connection: put_ratings(connection, said))
-            self.noted(number)
-            news = {(user, item): rating for user, item, rating in said}
-            before = {key: row[0] for key, row in self.rows.items()}
-            assert changed == sum(
-                key not in before or before[key] != rating for key, rating in news.items()
-            )
-            for key, rating in news.items():
-                if key not in before or before[key] != rating:
-                    self.rows[key] = rating, number
+    def noted(self, number):
+        assert number > self.last
+        self.last = number
 
-        @rule(user=USERS)
-        def forget(self, user):
-            number = store.write(lambda connection: erase(connection, user))
-            self.noted(number)
-            self.erased[user] = number
-            self.rows = {key: row for key, row in self.rows.items() if key[0] != user}
+    @rule(said=st.lists(st.tuples(USERS, ITEMS, RATINGS), min_size=1, max_size=4))
+    def say(self, said):
+        changed, number = self.store.write(lambda connection: put_ratings(connection, said))
+        self.noted(number)
+        news = {(user, item): rating for user, item, rating in said}
+        before = {key: row[0] for key, row in self.rows.items()}
+        assert changed == sum(
+            key not in before or before[key] != rating for key, rating in news.items()
+        )
+        for key, rating in news.items():
+            if key not in before or before[key] != rating:
+                self.rows[key] = rating, number
 
-        @rule(user=USERS, back=st.integers(0, 5))
-        def read(self, user, back):
-            since = max(0, self.last - back)
-            found = store.read(lambda connection: said_by(connection, user, since))
-            kept = {
-                item: rating
-                for (who, item), (rating, number) in self.rows.items()
-                if who == user and number > since
-            }
-            gone = self.erased.get(user, 0) > since
-            assert found == Said(kept, gone, found.number)
-            assert {type(item) for item in found.ratings} == {type(item) for item in kept}
+    @rule(user=USERS)
+    def forget(self, user):
+        number = self.store.write(lambda connection: erase(connection, user))
+        self.noted(number)
+        self.erased[user] = number
+        self.rows = {key: row for key, row in self.rows.items() if key[0] != user}
 
-        @invariant()
-        def changes_are_whole_and_in_order(self):
-            found, seen = [], 0
-            while page := store.read(lambda connection: changes(connection, seen, 2)):  # noqa: B023
-                found += page
-                seen = page[-1].number
-            assert [row.number for row in found] == sorted(row.number for row in found)
-            assert len(found) == len({(row.user, row.item) for row in found}) == len(self.rows)
-            pending = store.read(lambda connection: n_pending(connection, 0))
-            assert pending == len(self.rows) + len(self.erased)
+    @rule(user=USERS, back=st.integers(0, 5))
+    def read(self, user, back):
+        since = max(0, self.last - back)
+        found = self.store.read(lambda connection: said_by(connection, user, since))
+        kept = {
+            item: rating
+            for (who, item), (rating, number) in self.rows.items()
+            if who == user and number > since
+        }
+        gone = self.erased.get(user, 0) > since
+        assert found == Said(kept, gone, found.number)
+        assert {type(item) for item in found.ratings} == {type(item) for item in kept}
 
-    return Database
+    @invariant()
+    def changes_are_whole_and_in_order(self):
+        found = [row for page in pages_of_changes(self.store, most=2) for row in page]
+        assert [row.number for row in found] == sorted(row.number for row in found)
+        assert len(found) == len({(row.user, row.item) for row in found}) == len(self.rows)
+        pending = self.store.read(lambda connection: n_pending(connection, 0))
+        assert pending == len(self.rows) + len(self.erased)
 
 
 def test_the_database_agrees_with_a_dict_at_every_step(store):
     told = settings(max_examples=8, stateful_step_count=12, deadline=None, derandomize=True)
-    run_state_machine_as_test(machine_over(store), settings=told)
+    run_state_machine_as_test(type("OverStore", (Database,), {"store": store}), settings=told)
 
 
 def test_migrations_make_the_tables_that_the_code_has(store):
@@ -129,12 +133,12 @@ def test_writers_side_by_side_clobber_nothing(store):
     def write(number):
         for step in range(10):
             said = [(number, step, step), ("all", number, step), ("one", 1, number)]
-            store.write(lambda connection: put_ratings(connection, said))  # noqa: B023
+            store.write(partial(put_ratings, said=said))
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(4)))
     for number in range(4):
-        found = store.read(lambda connection: said_by(connection, number))  # noqa: B023
+        found = store.read(partial(said_by, user=number))
         assert found.ratings == {step: step for step in range(10)}
     found = store.read(lambda connection: said_by(connection, "all"))
     assert found.ratings == dict.fromkeys(range(4), 9)

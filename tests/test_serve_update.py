@@ -2,6 +2,7 @@
 
 import json
 import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -39,13 +40,9 @@ def learn_anew(model, new_ratings=None, withdrawn=None):
 
 
 @pytest.fixture(params=["stand-in", "the library's"])
-def learning(request, monkeypatch):
+def client(request, served_model, tmp_path, database, monkeypatch):
     if request.param == "stand-in":
         monkeypatch.setattr(ordbm.OrdinalBM, "partial_fit", learn_anew)
-
-
-@pytest.fixture
-def client(served_model, tmp_path, database, learning):  # noqa: ARG001
     with asked_here(settings_for(served_model, tmp_path, database)) as found:
         yield found
 
@@ -207,13 +204,15 @@ def test_swaps_under_load_fail_no_request_and_lose_no_write(served_model, tmp_pa
                 if found != said or {one["item"] for one in listed.json()["items"]} & set(said):
                     wrong.append((found, said))
 
+        def have_asked(times):
+            return n_asked[0] >= times
+
         threads = [threading.Thread(target=ask, args=(one,)) for one in range(2)]
         for thread in threads:
             thread.start()
         try:
             for _ in range(3):
-                asked = n_asked[0]
-                until(lambda: n_asked[0] >= asked + 12)  # noqa: B023
+                until(partial(have_asked, n_asked[0] + 12))
                 report = run(client)
                 assert report["accepted"]
                 swapped(client, report["version"])

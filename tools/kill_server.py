@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ordbm.serve.rating_rows import changes
+from ordbm.serve.rating_rows import pages_of_changes
 from ordbm.serve.service_settings import database_url
 from ordbm.serve.store import Store
 from service_runs import PostgreSQL, Server, small_model  # type: ignore[import-not-found]
@@ -100,7 +100,7 @@ class Writer(threading.Thread):
 def stored_after(url: str, after: int) -> tuple[list[tuple[Pair, int | None]], int]:
     """What rows later than a change say of their pairs; the last change."""
     store, found = Store(url, 1), []
-    while page := store.read(lambda connection: changes(connection, after)):  # noqa: B023
+    for page in pages_of_changes(store, after):
         for row in page:
             rating = None if row.rating is None else int(json.loads(row.rating))
             found.append(((json.loads(row.user), json.loads(row.item)), rating))

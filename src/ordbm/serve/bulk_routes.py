@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -191,9 +192,8 @@ async def export_ratings(
             yield ",".join(_COLUMNS) + "\n"
         seen = after
         while True:
-            found = await service.workroom.do(
-                lambda: service.store.read(lambda connection: changes(connection, seen))  # noqa: B023
-            )
+            ask = partial(changes, after=seen)
+            found = await service.workroom.do(partial(service.store.read, ask))
             if not found:
                 return
             yield write(found)

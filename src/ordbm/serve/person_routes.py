@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from typing import Annotated, Any
+from urllib.parse import unquote
 
 from fastapi import APIRouter, Depends, Query, Request
 from sqlalchemy import Connection, select
@@ -54,8 +55,6 @@ def item_of_path(served: Served, text: str) -> Hashable:
 
 def unquoted(text: str) -> str:
     """A segment of an address without its escapes."""
-    from urllib.parse import unquote  # noqa: PLC0415
-
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:

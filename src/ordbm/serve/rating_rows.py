@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -22,7 +23,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from ordbm.serve.id_text import id_of_key, key_of_id
 from ordbm.serve.schema import ERASURES, FEEDBACK, ITEMS, LISTS, RATINGS
-from ordbm.serve.store import next_number
+from ordbm.serve.store import Store, next_number
 
 ROWS_AT_ONCE = 1000  # rows of a page or of a transaction
 
@@ -133,6 +134,15 @@ def changes(connection: Connection, after: int, most: int = ROWS_AT_ONCE) -> Seq
         .order_by(RATINGS.c.number, RATINGS.c.user, RATINGS.c.item)
     )
     return [Change(*row) for row in connection.execute(statement)]
+
+
+def pages_of_changes(
+    store: Store, after: int = 0, most: int = ROWS_AT_ONCE
+) -> Iterator[Sequence[Change]]:
+    """All changes after this one, some at a time."""
+    while found := store.read(partial(changes, after=after, most=most)):
+        yield found
+        after = found[-1].number
 
 
 def erase(connection: Connection, user: Hashable) -> int:

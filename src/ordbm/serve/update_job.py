@@ -12,6 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Hashable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ from ordbm.serve.model_versions import (
 )
 from ordbm.serve.person import learnt_ratings_of
 from ordbm.serve.quality import NewRating, left_out_losses
-from ordbm.serve.rating_rows import Change, Said, changes, erasures
+from ordbm.serve.rating_rows import Change, Said, erasures, pages_of_changes
 from ordbm.serve.service_log import SERVICE_LOG, start_log
 from ordbm.serve.store import Store
 from ordbm.serve.update_trigger import LEASE, LEASE_SECONDS
@@ -53,11 +54,7 @@ class Pending(NamedTuple):
 
 def pending_changes(store: Store, after: int) -> Pending:
     """All of it, read page by page."""
-    rows: list[Change] = []
-    seen = after
-    while found := store.read(lambda connection: changes(connection, seen)):  # noqa: B023
-        rows += found
-        seen = found[-1].number
+    rows = [row for page in pages_of_changes(store, after) for row in page]
     return Pending(rows, store.read(lambda connection: dict(erasures(connection, after))))
 
 
@@ -160,7 +157,7 @@ def _forget_old(store: Store, versions: Path, keep: int) -> None:
     for one in kept[keep:]:
         path = Path(one.path)
         if path.parent == versions.absolute():
-            store.write(lambda connection: set_state(connection, one.number, "removed"))  # noqa: B023
+            store.write(partial(set_state, number=one.number, state="removed"))
             path.unlink(missing_ok=True)
 
 
