@@ -8,13 +8,17 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, and_, func, or_, select
+from sqlalchemy import Connection, and_, bindparam, func, or_, select
 
 from ordbm.serve.id_text import id_of_key, key_of_id, plain_id
 from ordbm.serve.model_slot import Served
 from ordbm.serve.rating_rows import ROWS_AT_ONCE, insert
 from ordbm.serve.schema import ITEMS
 from ordbm.serve.store import Store, next_number
+
+_TITLES = select(ITEMS.c.item, ITEMS.c.title).where(
+    ITEMS.c.item.in_(bindparam("keys", expanding=True))
+)
 
 
 def folded(text: str) -> str:
@@ -91,9 +95,8 @@ def item_row(connection: Connection, item: Hashable) -> dict[str, Any] | None:
 
 def titles_of_items(connection: Connection, items: Sequence[Hashable]) -> dict[str, str | None]:
     """Titles by key."""
-    keys = [key_of_id(item) for item in items]
-    statement = select(ITEMS.c.item, ITEMS.c.title).where(ITEMS.c.item.in_(keys))
-    return {row.item: row.title for row in connection.execute(statement)}
+    found = connection.execute(_TITLES, {"keys": [key_of_id(item) for item in items]})
+    return {row.item: row.title for row in found}
 
 
 def search_items(

@@ -6,11 +6,15 @@ import time
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from ordbm.serve.id_text import id_of_key, key_of_id, plain_id
 from ordbm.serve.rating_rows import insert
 from ordbm.serve.schema import FEEDBACK, LISTS
+
+_DISMISSED = select(FEEDBACK.c.item).where(
+    FEEDBACK.c.user == bindparam("key"), FEEDBACK.c.kind == "dismissed"
+)
 
 
 def put_lists(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
@@ -43,10 +47,8 @@ def put_feedback(
 
 def dismissed_by(connection: Connection, user: Hashable) -> set[Hashable]:
     """The items that somebody does not want to see again."""
-    statement = select(FEEDBACK.c.item).where(
-        FEEDBACK.c.user == key_of_id(user), FEEDBACK.c.kind == "dismissed"
-    )
-    return {id_of_key(key) for key in connection.execute(statement).scalars()}
+    found = connection.execute(_DISMISSED, {"key": key_of_id(user)}).scalars()
+    return {id_of_key(key) for key in found}
 
 
 def feedback_of(connection: Connection, user: Hashable) -> list[dict[str, Any]]:

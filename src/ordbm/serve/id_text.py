@@ -21,6 +21,7 @@ from ordbm.persistence.json_values import packed, unpacked
 from ordbm.runtime.printable import shown
 
 LONGEST_KEY = 500
+_KEYS = json.JSONEncoder(separators=(",", ":"), sort_keys=True, allow_nan=False)
 _DECIMAL = re.compile(r"-?\d{1,17}\.\d{1,17}(e[+-]?\d{1,3})?")
 _INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})")
 
@@ -78,7 +79,7 @@ def key_of_id(value: Hashable) -> str:
         plain = packed(value)
     except TypeError:
         raise RatingsError(f"{shown(value)} is not of a type that an id can have") from None
-    key = json.dumps(plain, separators=(",", ":"), sort_keys=True, allow_nan=False)
+    key = _KEYS.encode(plain)
     if len(key) > LONGEST_KEY:
         raise RatingsError(f"an id of {len(key):,} characters: {LONGEST_KEY} are the most")
     return key

@@ -115,16 +115,27 @@ def rating_names(scale: Scale) -> list[Any] | None:
 
 def rating_on(scale: Scale, rating: Any, item: Hashable) -> Any:
     """The rating as its level is called; an error if it is off the scale."""
-    if isinstance(rating, bool) or not isinstance(rating, int | float | str):
-        raise RatingsError(f"a rating is a number or a label, not {rating!r}")
-    names = rating_names(scale)
-    if names is not None:
-        return names[int(scale.codes([rating], item=[item])[0])]  # type: ignore[union-attr]
-    if isinstance(rating, str) or not abs(rating) < 1e30:
-        raise RatingsError(f"{rating!r} is no rating: the scale is {scale}")
-    return float(rating)
+    return ratings_on(scale, {item: rating})[item]
 
 
 def ratings_on(scale: Scale, ratings: Mapping[Hashable, Any]) -> dict[Any, Any]:
     """The ratings of a request as levels are called."""
-    return {item: rating_on(scale, rating, item) for item, rating in ratings.items()}
+    for rating in ratings.values():
+        if isinstance(rating, bool) or not isinstance(rating, int | float | str):
+            raise RatingsError(f"a rating is a number or a label, not {rating!r}")
+    names = rating_names(scale)
+    if names is None:
+        return {item: _finite(scale, rating) for item, rating in ratings.items()}
+    found: dict[Any, Any] = {}
+    for is_label in (False, True):  # numbers together, and labels together
+        some = {item: one for item, one in ratings.items() if isinstance(one, str) is is_label}
+        if some:
+            codes = scale.codes(list(some.values()), item=list(some))  # type: ignore[union-attr]
+            found |= {item: names[code] for item, code in zip(some, codes.tolist(), strict=True)}
+    return {item: found[item] for item in ratings}
+
+
+def _finite(scale: Scale, rating: Any) -> float:
+    if isinstance(rating, str) or not abs(rating) < 1e30:
+        raise RatingsError(f"{rating!r} is no rating: the scale is {scale}")
+    return float(rating)
