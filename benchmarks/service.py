@@ -83,7 +83,7 @@ def lines_of(found: dict[str, Any]) -> list[str]:
     lines = [
         "# How much a service answers",
         "",
-        "| | a second | needed | of a constant's | p50, ms | p99, ms | at a second | not answered |",
+        "| | a second | needed | of a constant's | p50, ms | p99, ms | at rate | not answered |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for kind, one in found["throughput"].items():
