@@ -234,8 +234,8 @@ def lines_of(found: dict[str, Any]) -> list[str]:
         "# A service under all kinds of requests at once",
         "",
         (
-            f"{one['requests']:,} requests ({content}) of {one['people']:,} people who came one after "
-            f"the other, on {CONNECTIONS} connections, in {one['seconds']:,.0f} s."
+            f"{one['requests']:,} requests ({content}) of {one['people']:,} people who came one "
+            f"after the other, on {CONNECTIONS} connections, in {one['seconds']:,.0f} s."
         ),
         "",
         "| | |",
