@@ -80,3 +80,15 @@ def test_the_examples_of_the_document_are_answered(server, document):
             answer = server.client.post(f"/v1/{route}", json=example)
             # Items are those of another set of films: what is not known is told as such.
             assert answer.status_code in (200, 422), answer.text
+
+
+def test_methods_that_an_address_does_not_have_are_told_those_that_it_has(server, document):
+    for path, methods in document["paths"].items():
+        address = path.replace("{number}", "1").replace("{list_id}", "A" * 16)
+        address = address.replace("{user}", "1").replace("{item}", "101")
+        known = {method.upper() for method in methods}
+        for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - known:
+            refused = server.client.request(method, address)
+            assert refused.status_code == 405, (method, address)
+            assert {one.strip() for one in refused.headers["allow"].split(",")} == known
+    assert server.client.post("/").headers["allow"] == "GET, HEAD"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ def application(service: Service) -> Any:
         telemetry=FRAMEWORKS_OWN,
     )
     app.state.service = service
-    add_problem_handlers(app)
+    add_problem_handlers(app, _methods_at)
     for router in _ROUTERS:
         app.include_router(router)
     service.metrics = ServiceMetrics(service.run_folder, route_names())
@@ -79,12 +79,21 @@ def application(service: Service) -> Any:
     )
 
 
+def _routes() -> Iterator[APIRoute]:
+    for router in _ROUTERS:
+        yield from (route for route in router.routes if isinstance(route, APIRoute))
+
+
+def _methods(route: APIRoute) -> set[str]:
+    return route.methods or set()
+
+
 def route_names() -> list[str]:
     """The method and path of each route of the API."""
-    return [
-        f"{method} {route.path}"
-        for router in _ROUTERS
-        for route in router.routes
-        if isinstance(route, APIRoute)
-        for method in sorted(route.methods or ())
-    ]
+    return [f"{method} {route.path}" for route in _routes() for method in sorted(_methods(route))]
+
+
+def _methods_at(scope: Any) -> set[str]:
+    """The methods of the API's routes at an address."""
+    path = scope["path"]
+    return set().union(*(_methods(one) for one in _routes() if one.path_regex.fullmatch(path)))

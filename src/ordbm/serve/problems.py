@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -90,8 +91,16 @@ def _trouble_of_database(error: Exception) -> Problem:
     return unavailable("the database does not answer: nothing was stored")
 
 
-def add_problem_handlers(app: FastAPI) -> None:
-    """Answer every error of a route by a problem document."""
+def _not_so(methods: Collection[str]) -> Problem:
+    """No route has this address, or it has others than the method that was used."""
+    if not methods:
+        return Problem(404, "there is nothing at this address")
+    allowed = ", ".join(sorted(methods))
+    return Problem(405, f"use another method here: {allowed}", headers={"Allow": allowed})
+
+
+def add_problem_handlers(app: FastAPI, methods_at: Callable[[Any], Collection[str]]) -> None:
+    """Answer every error of a route by a problem document; `methods_at` an address there are."""
 
     async def told(request: Request, error: Exception) -> JSONResponse:
         problem, request_id = problem_of(error), request.scope.get("request_id")
@@ -113,10 +122,11 @@ def add_problem_handlers(app: FastAPI) -> None:
 
     async def http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        detail = {404: "there is nothing at this address", 405: "use another method here"}.get(
-            error.status_code, str(error.detail)
-        )
-        problem = Problem(error.status_code, detail, headers=dict(error.headers or {}))
+        problem = Problem(error.status_code, str(error.detail), headers=dict(error.headers or {}))
+        if error.status_code in (404, 405):
+            # The page lies under all addresses; its files may be read, and nothing else.
+            others = {"GET", "HEAD"} if error.status_code == 405 else set[str]()
+            problem = _not_so(methods_at(request.scope) or others)
         return problem_response(problem, request.scope.get("request_id"))
 
     app.add_exception_handler(RequestValidationError, invalid)
