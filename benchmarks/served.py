@@ -34,7 +34,7 @@ class Service:
         self.log = (folder / "log").open("w+")
         self.process = subprocess.Popen(  # noqa: S603 -- our own program
             [sys.executable, "-m", "ordbm", "serve", str(model), "--port", "0",
-             "--workers", str(workers), "--database", url, "--log-level", "warning", *more],
+             "--workers", str(workers), "--database", url, *more],
             stderr=self.log, env={**os.environ, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
         self.place = self._place()
