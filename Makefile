@@ -1,6 +1,6 @@
 # Every target sets up what it needs; all it takes is a Python >= 3.11 with venv.
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo test test-avx2 test-all lint format docs fuzz release bench peers ranking scaling trials structure presence context features stream interruptions kills mutants constraints clean
+.PHONY: help demo serve-demo test test-avx2 test-all lint format docs fuzz release bench peers ranking scaling trials structure presence context features stream interruptions kills fuzz-service mutants constraints clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -95,6 +95,9 @@ interruptions: $(VENV)/.dev  ## Interrupt and kill commands in every phase, 500 
 kills: $(VENV)/.dev  ## Kill a service under write load, 200 times on each database
 	@mkdir -p build
 	PYTHONPATH=tests $(BIN)/python tools/kill_server.py --rows build/kills.jsonl --page docs/results/kills.md $(ARGS)
+
+fuzz-service: $(VENV)/.dev  ## Ask a service at random whatever its OpenAPI document allows and forbids
+	PYTHONPATH=tests $(BIN)/python tools/fuzz_service.py --page docs/results/api-fuzzing.md $(ARGS)
 
 constraints: $(VENV)/.dev  ## Pin what is installed now as what is tested with
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt

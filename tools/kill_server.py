@@ -3,8 +3,8 @@
     PYTHONPATH=tests python tools/kill_server.py [--kills 200] [--rows build/kills.jsonl]
 
 Writers rate, change their minds, withdraw, and send twenty ratings at once; each notes what was
-acknowledged, and what was under way. After a kill of all processes of the server at once, every
-other time those of PostgreSQL too, the database must have of each pair one row with the last that
+acknowledged, and what was under way. After a kill of both workers at once, every other time of
+PostgreSQL's processes too, the database must have of each pair one row with the last that
 was acknowledged, or what was under way then, of the twenty all or none. `--rows` keeps outcomes
 and goes on after them; `--page` writes them as a page.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import multiprocessing
 import os
 import random
 import sys
@@ -25,10 +26,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from warm_worker import work
+
 from ordbm.serve.rating_rows import pages_of_changes
-from ordbm.serve.service_settings import database_url
+from ordbm.serve.service_settings import ServiceSettings, database_url
+from ordbm.serve.serving import bound_socket, prepare
 from ordbm.serve.store import Store
-from service_runs import PostgreSQL, Server, small_model  # type: ignore[import-not-found]
+from service_runs import PostgreSQL, small_model, until  # type: ignore[import-not-found]
 
 WRITERS = 4
 LONGEST = 1.5  # seconds of load before a kill
@@ -128,15 +132,46 @@ def compared(writer: Writer, stored: Said) -> tuple[int, int]:
     return lost + len(strange), sum(new.values())
 
 
+def started(settings: ServiceSettings, run_folder: Path) -> tuple[list[Any], tuple[str, int]]:
+    """Workers that are ready, and where they listen."""
+    prepare(settings)
+    listening = bound_socket("127.0.0.1", 0)
+    place = listening.getsockname()
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["warm_worker"])
+    run_folder.mkdir(exist_ok=True)
+    workers: list[Any] = [
+        context.Process(target=work, args=(settings, run_folder, listening), daemon=True)
+        for _ in range(settings.workers)
+    ]
+    for one in workers:
+        one.start()
+    listening.close()
+    until(lambda: _is_ready(place))
+    return workers, place
+
+
+def _is_ready(place: tuple[str, int]) -> bool:
+    connection = http.client.HTTPConnection(*place, timeout=10)
+    try:
+        connection.request("GET", "/health/ready")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
 def kill_once(
     kind: str, number: int, chance: random.Random, url: str, model: Path, postgresql: Any, last: int
 ) -> tuple[Outcome, int]:
     """Serve, write, kill, look."""
-    server = Server(model, "--workers", "2", "--log-level", "error",
-                    environment={"ORDBM_DATABASE": url}).wait_until_ready()  # fmt: skip
-    host, port = server.url.removeprefix("http://").split(":")
+    settings = ServiceSettings(
+        model=model, database=url, workers=2, poll=0.1, log_level="error", timeout=30.0
+    )
+    workers, place = started(settings, model.with_name(f"run-{number}"))
     names = [f"{kind}-{number}-{one}" for one in range(WRITERS)]
-    writers = [Writer((host, int(port)), name) for name in names]
+    writers = [Writer(place, name) for name in names]
     for one in writers:
         one.start()
     seconds = chance.uniform(0.0, LONGEST)
@@ -144,9 +179,9 @@ def kill_once(
     database_too = postgresql is not None and number % 2 == 1
     if database_too:
         postgresql.kill()
-    server.kill()
-    server.__exit__()
-    for one in writers:
+    for worker in workers:
+        worker.kill()
+    for one in (*workers, *writers):
         one.join()
     if database_too:
         postgresql.start()
@@ -191,8 +226,8 @@ def page(found: list[Outcome]) -> str:
     lines = [
         "# Kills under write load",
         "",
-        "`ordbm serve --workers 2` is killed (`kill -9`, all of its processes at once) at a random",
-        f"moment of its first {LONGEST} s of load; every other time PostgreSQL with it. {WRITERS}",
+        "Two workers of a service are killed at once (`kill -9`) at a random moment of their first",
+        f"{LONGEST} s of load, every other time all processes of PostgreSQL with them. {WRITERS}",
         "clients rate, change and withdraw ratings, and send twenty at once. Then the database",
         "must have of each pair one row, with the last that was acknowledged or, where a request",
         "was under way, what that one said; of twenty at once all or none.",

@@ -55,21 +55,7 @@ def serve_until_told(settings: ServiceSettings, *, opened: bool = False) -> int:
     share = max(1, usable_cpus() // settings.workers)
     os.environ.setdefault("OMP_NUM_THREADS", str(share))  # of each worker
     with tempfile.TemporaryDirectory(prefix="ordbm-serve-") as folder:
-        config = uvicorn.Config(
-            WorkerApplication(settings, Path(folder)),
-            factory=True,
-            http=PatientProtocol,
-            workers=settings.workers,
-            log_config=log_settings(settings.log_level),
-            access_log=False,  # the guard writes one
-            server_header=False,
-            proxy_headers=False,
-            lifespan="on",
-            ws="none",
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=_STOP_SECONDS,
-            timeout_worker_healthcheck=60,
-        )
+        config = uvicorn_settings(settings, Path(folder))
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{port}"
@@ -78,6 +64,25 @@ def serve_until_told(settings: ServiceSettings, *, opened: bool = False) -> int:
             threading.Thread(target=_open_when_ready, args=(address,), daemon=True).start()
         Multiprocess(config, sockets=[listening]).run()
     return 0
+
+
+def uvicorn_settings(settings: ServiceSettings, run_folder: Path) -> uvicorn.Config:
+    """How uvicorn runs workers."""
+    return uvicorn.Config(
+        WorkerApplication(settings, run_folder),
+        factory=True,
+        http=PatientProtocol,
+        workers=settings.workers,
+        log_config=log_settings(settings.log_level),
+        access_log=False,  # the guard writes one
+        server_header=False,
+        proxy_headers=False,
+        lifespan="on",
+        ws="none",
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=_STOP_SECONDS,
+        timeout_worker_healthcheck=60,
+    )
 
 
 def _open_when_ready(address: str) -> None:
