@@ -44,8 +44,16 @@ def test_each_wheel_states_its_licence(built):
 def test_the_mit_package_carries_no_data(built):
     _, wheel, sdist = built["ordbm"]
     kinds = {PurePosixPath(name).suffix for name in wheel if name.startswith("ordbm/")}
-    assert kinds <= {".py", ".typed", ".html", ".css", ".js", ".toml"}
+    assert kinds <= {".py", ".typed", ".html", ".css", ".js", ".svg", ".toml"}
     assert not [name for name in sdist if "movielens-small" in name or name.endswith(".npz")]
+
+
+def test_the_wheel_has_the_whole_page(built):
+    _, wheel, _ = built["ordbm"]
+    page = ROOT / "src" / "ordbm" / "serve" / "page"
+    files = {path.relative_to(ROOT / "src").as_posix() for path in page.rglob("*.*")}
+    assert any(name.endswith(".js") for name in files)
+    assert files <= set(wheel)
 
 
 def test_the_data_package_carries_the_data_and_its_terms(built):

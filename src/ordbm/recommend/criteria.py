@@ -143,7 +143,7 @@ class MeanRating(Score):
 
     def bound(self, log_odds: Numbers, popularity: Numbers, scale: Scale) -> Numbers:  # noqa: ARG002
         most = scale.values[-1] if isinstance(scale, RatingScale) else np.inf
-        return np.full(np.shape(popularity), most, np.float64)
+        return np.full_like(log_odds, most, np.float64)
 
 
 @dataclass(frozen=True)

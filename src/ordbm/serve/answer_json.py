@@ -131,6 +131,8 @@ def recommended(
     candidates: Any = question.candidates
     if isinstance(candidates, list):
         candidates = [item for item in candidates if item in known.items]
+    if question.most_ratings is not None:
+        candidates = _little_known(model, candidates, question.most_ratings)
     away = {item for item in (*question.exclude, *hidden) if item in known.items}
     lines = model.recommend(
         n=question.n,
@@ -157,6 +159,20 @@ def recommended(
         expected = _expected(model, person, [line.item for line in lines], 0.8)
         items = [{**one, **more} for one, more in zip(items, expected, strict=True)]
     return {**_about(model, person), "list_id": secrets.token_urlsafe(16), "items": items}
+
+
+def _little_known(model: OrdinalBM, candidates: Any, most: int) -> list[Hashable]:
+    """Those that so many people at most have rated, if any have."""
+    if isinstance(candidates, str) and candidates != "all":
+        raise Problem(422, f"most_ratings is not for candidates={candidates}: leave one out")
+    state = model._state
+    count = np.diff(state.given.by_item.start)
+    codes = np.flatnonzero((count > 0) & (count <= most))
+    found = [state.items.ids[code] for code in codes.tolist()]
+    if candidates == "all":
+        return found
+    asked = set(candidates)
+    return [item for item in found if item in asked]
 
 
 def _criterion(model: OrdinalBM, question: RecommendQuestion) -> Any:

@@ -199,6 +199,57 @@ class ItemPage(BaseModel):
     next: str | None = Field(description="Give it as `after` for the next page.")
 
 
+class PlacedItem(BaseModel):
+    """An item on the map; both coordinates are from -1 to 1."""
+
+    item: IdOut
+    title: str | None
+    x: float
+    y: float
+    n_ratings: int
+
+
+class MapAnswer(BaseModel):
+    """The most rated items along two axes, the most rated first."""
+
+    model: str
+    items: list[PlacedItem]
+
+
+class PlaceAnswer(BaseModel):
+    """Somebody's place on the map; what is expected of its items, in their order."""
+
+    model: str
+    x: float
+    y: float
+    expected: list[float]
+
+
+class ItemLevels(BaseModel):
+    """How people rated an item: how often each of `levels`, or between each two `edges`."""
+
+    model: str
+    levels: list[RatingOut] | None
+    edges: list[float] | None
+    counts: list[int]
+
+
+class Linked(BaseModel):
+    """An item that another is linked with, and how strongly; below zero against each other."""
+
+    item: IdOut
+    title: str | None
+    weight: float
+
+
+class ItemLinks(BaseModel):
+    """An item's strongest links."""
+
+    model: str
+    rated_alike: list[Linked] = Field(description="By the correlation of their ratings.")
+    rated_together: list[Linked] = Field(description="By how one speaks for rating the other.")
+
+
 class Imported(BaseModel):
     """How many ratings were read, and how many said something new."""
 
@@ -218,4 +269,7 @@ class ModelAnswer(BaseModel):
     machine: str
     learnt: dict[str, str]
     presence: bool
+    popularity_deciles: list[int] = Field(
+        description="Items that at most so many people rated have 0, 10, …, 100 % of all ratings."
+    )
     pending: int = Field(description="Changes that are not in its parameters yet.")

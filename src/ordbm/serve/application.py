@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.staticfiles import StaticFiles
 
 import ordbm
 from ordbm.serve import (
@@ -18,20 +16,22 @@ from ordbm.serve import (
     item_routes,
     operation_routes,
     person_routes,
+    picture_routes,
     question_routes,
 )
 from ordbm.serve.guard import Guard
+from ordbm.serve.page_files import PageFiles
 from ordbm.serve.problems import add_problem_handlers
 from ordbm.serve.service import Service
 from ordbm.serve.service_metrics import ServiceMetrics
 from ordbm.serve.service_settings import is_loopback
 from ordbm.serve.tracing import FRAMEWORKS_OWN
 
-PAGE = Path(__file__).with_name("page")
 _ROUTERS = (
     question_routes.QUESTIONS,
     person_routes.PEOPLE,
     item_routes.CATALOGUE,
+    picture_routes.PICTURES,
     bulk_routes.BULK,
     operation_routes.MODEL,
     operation_routes.HEALTH,
@@ -65,7 +65,7 @@ def application(service: Service) -> Any:
     for router in _ROUTERS:
         app.include_router(router)
     service.metrics = ServiceMetrics(service.run_folder, route_names())
-    app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
+    app.mount("/", PageFiles(), name="page")
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=4)
     return Guard(
         app,

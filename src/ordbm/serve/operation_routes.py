@@ -13,6 +13,7 @@ from ordbm.serve.answer_json import learns_presence
 from ordbm.serve.answer_schema import ModelAnswer
 from ordbm.serve.model_versions import activate, all_versions, n_pending
 from ordbm.serve.person import rating_names
+from ordbm.serve.picture_json import popularity_deciles, rating_range
 from ordbm.serve.problems import Problem, problem_answers, unavailable
 from ordbm.serve.quality import quality
 from ordbm.serve.service import InService, Service, answered, may
@@ -37,13 +38,18 @@ async def get_model(service: InService, request: Request) -> Any:
         return {
             "version": served.version.name,
             "ready": True,
-            "scale": {"text": str(model.scale), "levels": rating_names(model.scale)},
+            "scale": {
+                "text": str(model.scale),
+                "levels": rating_names(model.scale),
+                "range": rating_range(model),
+            },
             "users": int(state.rated_users.sum()),
             "items": int(state.rated_items.sum()),
             "ratings": len(state.given.by_user.column),
             "machine": repr(model),
             "learnt": model.origin._asdict(),
             "presence": learns_presence(model),
+            "popularity_deciles": popularity_deciles(model),
             "pending": pending,
         }
 

@@ -87,6 +87,9 @@ class RecommendQuestion(PersonQuestion):
     long_tail: float | None = Field(None, ge=0, le=10, description="In favour of what few know.")
     diversity: float = Field(0.0, ge=0, le=1)
     candidates: Literal["all", "similar_users", "linked"] | list[Id] = "all"
+    most_ratings: int | None = Field(
+        None, ge=0, description="Only items that so many people at most have rated."
+    )
     exclude: list[Id] = Field([], max_length=MOST_RATINGS)
     distributions: bool = Field(False, description="Whether to add what is expected of each item.")
 

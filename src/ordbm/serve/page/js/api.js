@@ -1,0 +1,55 @@
+// Questions to the service. A key, where one is needed, is held here in memory and nowhere else.
+
+let key = "";
+
+/** Use this key from now on. */
+export function useKey(text) {
+  key = text.trim();
+}
+
+/** What the service said went wrong: a problem document. */
+export class Trouble extends Error {
+  constructor(problem, status) {
+    super(problem.detail ?? "The service does not answer.");
+    this.status = status;
+  }
+}
+
+// Whole numbers beyond what a double holds are ids: they stay exact.
+const kept = (_, value, told) =>
+  typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(told?.source ?? "")
+    ? BigInt(told.source) : value;
+const plain = (_, value) =>
+  typeof value === "bigint" ? (JSON.rawJSON?.(String(value)) ?? String(value)) : value;
+
+/** One text for each id. */
+export const keyOf = (id) => JSON.stringify(id, plain);
+export const idOf = (text) => JSON.parse(text, kept);
+
+/** An id as a segment of an address. */
+export const segment = (id) => encodeURIComponent(keyOf(id));
+
+async function sent(method, path, body) {
+  const headers = { Accept: "application/json" };
+  if (key) headers.Authorization = `Bearer ${key}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let answer;
+  try {
+    answer = await fetch(path, {
+      method, headers, body: body === undefined ? undefined : JSON.stringify(body, plain),
+    });
+  } catch {
+    throw new Trouble({ detail: "The service cannot be reached." }, 0);
+  }
+  const text = await answer.text();
+  if (answer.ok && !answer.headers.get("content-type")?.includes("json")) return text;
+  let found = {};
+  try {
+    found = text ? JSON.parse(text, kept) : {};
+  } catch { /* not JSON: told by its status alone */ }
+  if (!answer.ok) throw new Trouble(found, answer.status);
+  return found;
+}
+
+export const get = (path) => sent("GET", path);
+export const ask = (path, body) => sent("POST", path, body);
