@@ -123,6 +123,9 @@ def test_a_batch_is_its_questions_one_by_one(client):
     assert batch == [ask(client, "predict", **one) for one in questions]
     lists = ask(client, "recommend/batch", questions=[{"user": 1}, {"user": 2}])["answers"]
     assert [one["user"] for one in lists] == [1, 2]
+    parts = [{"user": 1, "item": 101}, {"ratings": {"101": 2}, "item": 102}]
+    batch = ask(client, "explain/batch", questions=parts)["answers"]
+    assert batch == [ask(client, "explain", **one) for one in parts]
     assert len(ask(client, "joint/batch", questions=[{"user": 1, "items": [101]}])["answers"]) == 1
 
 

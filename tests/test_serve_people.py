@@ -131,6 +131,22 @@ def test_somebody_erased_is_a_stranger_everywhere(client, served_model):
     assert ratings_of(client, 6) == {121: 3}
 
 
+def test_a_profile_comes_by_pages_that_make_it_whole(client, served_model):
+    seen, after = [], None
+    for item in ("text", 3, 2**40):
+        put(client, 7, json.dumps(item) if isinstance(item, str) else item, 2)
+    while True:
+        told = {"limit": 4} if after is None else {"limit": 4, "after": after}
+        page = client.get("/v1/users/7", params=told).json()
+        assert page["n_ratings"] == len(learnt(served_model, 7)) + 3
+        seen += [one["item"] for one in page["ratings"]]
+        after = page["next"]
+        if after is None:
+            break
+    assert len(seen) == len(set(seen)) == page["n_ratings"]
+    assert set(seen) == set(learnt(served_model, 7)) | {"text", 3, 2**40}
+
+
 def test_what_was_dismissed_is_in_no_list_of_that_person_again(client):
     list_id, items = shown_to(client, 1)
     given = {"item": items[0], "kind": "dismissed", "user": 1}

@@ -7,8 +7,11 @@ import time
 
 import httpx2 as httpx
 import pytest
+from sqlalchemy import select
 
 from cli_runs import run
+from ordbm.serve.schema import LISTS
+from ordbm.serve.serving import bound_socket
 from ordbm.serve.store import Store
 from service_runs import Server, until
 from test_serve_store import rows_of
@@ -194,3 +197,66 @@ def test_keys_and_backups_on_the_command_line(model_file, tmp_path):
     assert [json.loads(row.user) for row in rows_of(store)] == [1]
     store.close()
     assert not [line for line in server.log if key in line]
+
+
+def test_it_is_opened_in_a_browser_once_it_is_ready(model_file, tmp_path):
+    seen = tmp_path / "seen"
+    script = tmp_path / "browser"
+    script.write_text(f'#!/bin/sh\nprintf %s "$1" > {seen}.part && mv {seen}.part {seen}\n')
+    script.chmod(0o755)
+    database = f"sqlite:///{tmp_path / 'open.sqlite3'}"
+    told = {"BROWSER": f"{script} %s"}
+    with Server(model_file, "--open", "--database", database, environment=told) as server:
+        until(seen.exists)
+        assert seen.read_text() == server.url
+
+
+def test_without_a_browser_it_serves_and_lists_are_kept_at_an_orderly_end(model_file, tmp_path):
+    url = f"sqlite:///{tmp_path / 'lists.sqlite3'}"
+    told = {"BROWSER": str(tmp_path / "none"), "PATH": str(tmp_path), "DISPLAY": ""}
+    with Server(model_file, "--open", "--database", url, environment=told) as server:
+        until(lambda: any("no browser" in line for line in server.log))
+        asked = [server.client.post("/v1/recommend", json={"user": 1, "n": 3}) for _ in range(5)]
+        server.process.terminate()
+        server.process.wait(timeout=60)
+    store = Store(url)
+    with store.reading() as connection:
+        kept = set(connection.execute(select(LISTS.c.list_id)).scalars())
+    store.close()
+    assert kept == {one.json()["list_id"] for one in asked}
+
+
+def test_a_client_that_reads_nothing_is_let_go(monkeypatch):
+    import uvicorn
+
+    from ordbm.serve import patient_protocol
+
+    monkeypatch.setattr(patient_protocol, "READ_SECONDS", 0.3)
+    sent, over = [0], threading.Event()
+
+    async def endless(_, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while not receive.__self__.disconnected:
+            await send({"type": "http.response.body", "body": b"x" * 100_000, "more_body": True})
+            sent[0] += 1
+        over.set()
+
+    config = uvicorn.Config(
+        endless, http=patient_protocol.PatientProtocol, lifespan="off", ws="none", log_config=None
+    )
+    server = uvicorn.Server(config)
+    listening = bound_socket("127.0.0.1", 0)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        until(lambda: server.started)
+        with socket.create_connection(listening.getsockname()) as idle:
+            idle.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert over.wait(60)
+            held = sent[0]
+        assert held < 1000  # what the buffers of the system hold, and no more
+    finally:
+        over.set()
+        server.should_exit = True
+        thread.join()
+        listening.close()

@@ -12,7 +12,7 @@ import ordbm
 from ordbm.cli.app import app
 from ordbm.cli.inputs import (
     RatingsSource,
-    check_target,
+    check_model_target,
     facts_in_words,
     features_in,
     ratings_and_facts,
@@ -72,13 +72,12 @@ def fit(
     """
     # help must be quick
     from ordbm.persistence.checkpoint import FILE  # noqa: PLC0415
-    from ordbm.persistence.container import is_container  # noqa: PLC0415
 
     if resume and checkpoint is None:
         raise ordbm.errors.SettingsError(
             "--resume needs --checkpoint DIR: say where the checkpoints are"
         )
-    check_target(output, None if force else is_container)
+    check_model_target(output, force)
     model = model_options.model()
     ratings, found = ratings_and_facts(source, reading)
     about: dict[str, Any] = {

@@ -191,6 +191,13 @@ def check_target(path: Path | None, ours: Ours | None = None) -> None:
             ) from None
 
 
+def check_model_target(path: Path, force: bool) -> None:
+    """The same of a model: unless forced, it replaces a model and nothing else."""
+    from ordbm.persistence.container import is_container
+
+    check_target(path, None if force else is_container)
+
+
 def features_in(path: Path | None, known: IdMap, kind: str) -> dict[str, list[Any]] | None:
     """What a csv or tsv says of users or items (`kind`), by column; ids as the ratings have them.
 

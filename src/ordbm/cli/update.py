@@ -15,7 +15,7 @@ from ordbm.cli.app import app
 from ordbm.cli.inputs import (
     STANDARD,
     ModelFile,
-    check_target,
+    check_model_target,
     facts_in_words,
     given_file,
     items_of,
@@ -66,13 +66,11 @@ def update(
 
     Example: `ordbm update model.ordbm today.csv --withdraw gone.csv -o model.ordbm`
     """
-    from ordbm.persistence.container import is_container
-
     if source is None and withdraw is None:
         raise ordbm.errors.SettingsError("nothing to do: give RATINGS, or --withdraw FILE")
     if source == withdraw == STANDARD:
         raise ordbm.errors.SettingsError("standard input can be read once: name a file instead")
-    check_target(output, None if force else is_container)
+    check_model_target(output, force)
     model = model_in_file(file)
     say = stderr(quiet or as_json).print
     new, found, gone = None, None, None
@@ -114,9 +112,7 @@ def refit(
 
     Example: `ordbm refit model.ordbm -o model.ordbm`
     """
-    from ordbm.persistence.container import is_container
-
-    check_target(output, None if force else is_container)
+    check_model_target(output, force)
     model = model_in_file(file)
     before = model.growth
     say = stderr(quiet or as_json).print

@@ -1,4 +1,4 @@
-"""HTTP as uvicorn speaks it, with a limit of connections and of the time that headers may take."""
+"""HTTP as uvicorn speaks it, with limits of connections and of the time that clients may take."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from ordbm.serve.problems import MEDIA_TYPE, document
 
 HEADER_SECONDS = 10.0
+READ_SECONDS = 30.0  # in which a client must read some of what waits to be sent
 MOST_CONNECTIONS = 1000
 _STATUS = {400: "Bad Request", 408: "Request Timeout", 503: "Service Unavailable"}
 
@@ -19,10 +20,12 @@ class PatientProtocol(HttpToolsProtocol):
     """Ends connections that do not come to the point."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _stuck: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Expect the headers of a request from here on."""
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # be told as soon as something has to wait
         if len(self.connections) > MOST_CONNECTIONS:
             self._refuse(503, "too many connections")
             return
@@ -31,7 +34,19 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect no more."""
         self._stop_expecting()
+        self._goes_on()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client does not read: wait so long for it, and then no more."""
+        super().pause_writing()
+        self._goes_on()
+        self._stuck = self.loop.call_later(READ_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It has read."""
+        super().resume_writing()
+        self._goes_on()
 
     def on_message_begin(self) -> None:
         """The first byte of a request: its headers are to follow."""
@@ -46,6 +61,11 @@ class PatientProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """A request that is no HTTP."""
         self._refuse(400, msg)
+
+    def _goes_on(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
 
     def _expect(self) -> None:
         self._stop_expecting()

@@ -26,7 +26,6 @@ TITLES = {
     405: "Method not allowed",
     408: "The request took too long to arrive",
     409: "In conflict with what is there",
-    412: "A condition does not hold",
     413: "Too large",
     415: "Media type not supported",
     421: "Not the host of this service",

@@ -157,6 +157,12 @@ async def explain_prediction(service: InService, question: ExplainQuestion) -> A
     return await _one(service, explain_now, question)
 
 
+@QUESTIONS.post("/explain/batch", response_model=BatchAnswer[ExplainAnswer])
+async def explain_batch(service: InService, batch: Batch[ExplainQuestion]) -> Any:
+    """The same for several predictions."""
+    return await _batch(service, explain_now, batch)
+
+
 @QUESTIONS.post("/joint", response_model=JointAnswer)
 async def joint_distribution(service: InService, question: JointQuestion) -> Any:
     """Ratings expected together, of one person's items or of several people's."""

@@ -89,7 +89,8 @@ def _open_when_ready(address: str) -> None:
     while True:
         with suppress(OSError), urlopen(f"{address}/health/ready") as answer:  # noqa: S310
             answer.read()
-            webbrowser.open(address)
+            if not webbrowser.open(address):
+                print(f"ordbm: no browser here: open {address}", file=sys.stderr, flush=True)
             return
         time.sleep(0.5)
 
