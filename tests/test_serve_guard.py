@@ -275,10 +275,10 @@ def test_more_than_the_queue_holds_is_refused_at_once(served_model, tmp_path, mo
     import threading
     from concurrent.futures import ThreadPoolExecutor
 
-    settings = settings_for(served_model, tmp_path, threads=1, queue=1)
+    settings = settings_for(served_model, tmp_path, queue=1)
     gate = threading.Event()
     with asked_here(settings) as client, ThreadPoolExecutor(2) as pool:
-        room = client.service.workroom
+        room = client.service.question_room
         monkeypatch.setattr("ordbm.serve.question_routes.predict_now", lambda *_: gate.wait(60))
         waiting = [pool.submit(client.post, "/v1/predict", json=QUESTION) for _ in range(2)]
         until(lambda: room.taken == 2)

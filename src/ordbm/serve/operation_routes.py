@@ -130,7 +130,7 @@ async def _gauges(service: Service) -> dict[str, tuple[str, float]]:
     found = {
         "ready": ("Whether this worker has a model.", float(service.slot.is_ready)),
         "work_taken": ("Requests of this worker that wait or are worked on.",
-                       float(service.workroom.taken)),
+                       float(service.question_room.taken + service.workroom.taken)),
         "worker_peak_bytes": ("Most memory that this worker has had.",
                               float(peak * (1 if sys.platform == "darwin" else 1024))),
     }  # fmt: skip

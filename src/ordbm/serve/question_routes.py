@@ -111,7 +111,7 @@ def joint_now(service: Service, question: JointQuestion) -> Answer:
 
 
 async def _one(service: Service, answer: Callable[[Service, _Q], Answer], question: _Q) -> Response:
-    return JSONResponse(await service.workroom.do(partial(answer, service, question)))
+    return JSONResponse(await service.question_room.do(partial(answer, service, question)))
 
 
 async def _batch(

@@ -36,9 +36,12 @@ class Service:
 
     def __init__(self, settings: ServiceSettings, run_folder: Path) -> None:
         self.settings, self.run_folder = settings, run_folder
-        self.store = Store(settings.database, settings.threads + 1)
+        self.store = Store(settings.database, settings.threads + 2)
         self.slot = ModelSlot(self.store)
         self.keys = None if settings.key_file is None else KeyRing(settings.key_file)
+        # Single questions are computing, on one thread: several would do little but hand Python's
+        # interpreter to each other, which makes lists twice as dear. What waits has the others.
+        self.question_room = Workroom(1, settings.queue, settings.timeout)
         self.workroom = Workroom(settings.threads, settings.queue, settings.timeout)
         # Health is asked on a thread of its own: it must answer when all others are taken.
         self.side_room = Workroom(1, 16, settings.timeout)
@@ -65,8 +68,8 @@ class Service:
         if self._watcher.is_alive():
             self._watcher.join(timeout=30)
         self._roster.end()
-        self.workroom.close()
-        self.side_room.close()
+        for room in (self.question_room, self.workroom, self.side_room):
+            room.close()
         self.lists.end()
         self.trigger.end()
         self.store.close()

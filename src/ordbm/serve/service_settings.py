@@ -22,7 +22,7 @@ class ServiceSettings:
     host: str = "127.0.0.1"
     port: int = 8000
     workers: int = 1
-    threads: int = 4  # requests of a worker that are worked on at once
+    threads: int = 3  # that write, read and answer in batches, beside one for single questions
     queue: int = 64  # more that may wait
     timeout: float = 10.0  # for a body to arrive, and for an answer
     max_connections: int = 1000
