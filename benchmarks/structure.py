@@ -7,10 +7,12 @@ many of the true links are found, how many of those found are true, and how many
 number of ratings. Beside it as many links of the highest Pearson correlation.
 
 Data: a fifth of the ratings is held out for the test. Machines of sizes set by hand and of
-`structure="auto"` learn from the others; of the sizes set by hand the best is the one with the
-lowest log-loss on a tenth of the training ratings, learnt from the rest. All on one thread, in
-processor time. A finished run is at once a row of `benchmarks/results/structure.jsonl`; what is
-there is not run again. `structure.md` is written from the rows.
+`structure="auto"` learn from the others, without times; of the sizes set by hand the best is the
+one with the lowest log-loss on a tenth of the training ratings, learnt from the rest, and only it
+and the default sizes are tested. Differences on the test come with intervals of 95 % over users.
+All on one thread, in processor time. A finished run is at once a row of
+`benchmarks/results/structure.jsonl`; what is there is not run again. `structure.md` is written from
+the rows.
 """
 
 from __future__ import annotations
@@ -19,14 +21,16 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from data import HERE
+from data import CACHE, HERE
 from provenance import commit
 
 from ordbm import OrdinalBM, Ratings, hold_out, load_dataset, read_ratings, simulate
-from ordbm.metrics.prediction import validation_scores
+from ordbm.estimator.structure_search import mean_by_users
+from ordbm.metrics.prediction import losses, validation_scores
 from ordbm.model.neighbours import Links, correlation_links
 
 SHARED = HERE.parent.parent / "shared" / "data"
@@ -36,13 +40,16 @@ SOURCES: dict[str, Callable[[], Ratings]] = {
     "ml-100k": lambda: read_ratings(SHARED / "ml-100k.zip"),
     "ml-1m": lambda: read_ratings(SHARED / "ml-1m.zip"),
 }
-BY_HAND = [(0, 50), (8, 32), (12, 50), (25, 100), (50, 200)]
+DEFAULT = "default"
+BY_HAND = ("0,50,100", "8,32,100", "12,50,100", "25,100,0", "25,100,100", "50,200,100")  # + links
 RESULTS = HERE / "results" / "structure.jsonl"
 LINKED = {"n_users": 1200, "n_items": 40, "hidden": 0, "links": 30}
 LINKED_SIZES = (5_000, 10_000, 20_000, 40_000)
 HIDDEN = {"n_users": 800, "n_items": 100, "strength": 2.0}
 HIDDEN_SIZES = (10_000, 20_000, 40_000)
+TRUE_HIDDEN = (0, 2, 4, 8)
 Row = dict[str, Any]
+Losses = dict[str, Any]  # arrays by the name of the loss
 
 
 def pairs_of(links: Links) -> dict[tuple[int, int], float]:
@@ -77,8 +84,7 @@ def link_recovery(n_ratings: int, seed: int) -> Row:
 
 def hidden_recovery(side: str, true: int, n_ratings: int, seed: int) -> Row:
     """Hidden units that are found where one side has so many."""
-    sizes = (true, 0) if side == "user" else (0, true)
-    drawn = simulate(**HIDDEN, n_ratings=n_ratings, hidden=sizes, sides=side, seed=seed)
+    drawn = simulate(**HIDDEN, n_ratings=n_ratings, hidden=true, sides=side, seed=seed)
     model = OrdinalBM(
         structure="auto", sides=side, hidden=16, item_links=0, members=1, presence=False,
         threads=1, seed=seed,
@@ -89,7 +95,8 @@ def hidden_recovery(side: str, true: int, n_ratings: int, seed: int) -> Row:
 def parameters(model: OrdinalBM) -> int:
     """Numbers that one machine has learnt: couplings, biases, links."""
     return sum(
-        side.n_hidden * (1 + side.parameters.coupling[:, :, 0].size)
+        side.n_hidden
+        + side.parameters.coupling.size
         + side.parameters.rating_bias.size
         + side.parameters.link_weight.size
         for side in model.machines[0].sides
@@ -97,36 +104,71 @@ def parameters(model: OrdinalBM) -> int:
     )
 
 
-def fitted(training: Ratings, held: Ratings, **told: Any) -> tuple[OrdinalBM, Row]:
-    """A model, and what it took and how well it predicts."""
+def fitted(training: Ratings, held: Ratings, **told: Any) -> tuple[OrdinalBM, Row, Losses]:
+    """A model, what it took and how well it predicts, and what it loses rating by rating."""
     started = time.process_time()
-    model = OrdinalBM(**told, presence=False, threads=1).fit(training)
+    model = OrdinalBM(**told, presence=False, context=False, threads=1).fit(training)
     seconds = time.process_time() - started
-    found = validation_scores(
-        model._state.distribution_now(*model._state.validation_codes(held)), held
-    )
-    return model, {**found, "seconds": seconds, "parameters": parameters(model)}
+    state = model._state
+    predicted = state.distribution_now(*state.validation_codes(held))
+    row = {
+        **validation_scores(predicted, held),
+        "seconds": seconds,
+        "parameters": parameters(model),
+        "sizes": [*told_sizes(model), model.machines[0].user_side.links.n_edges],
+    }
+    return model, row, losses(predicted, held.values)
 
 
-def on_data(name: str, kind: str, members: int, seed: int) -> Row:
-    """One kind of sizes on one data set."""
-    training, test = hold_out(SOURCES[name](), 0.2, seed=seed)
-    told: Row = {"members": members, "seed": seed}
-    if kind == "auto":
-        model, row = fitted(training, test, **told, structure="auto")
-        assert model.structure is not None
-        return row | {
-            "sizes": model.structure.sizes._asdict(),
-            "trials": [one._asdict() for one in model.structure.trials],
-        }
-    told["hidden"] = tuple(map(int, kind.split(",")))
+def told_sizes(model: OrdinalBM) -> list[int]:
+    """Hidden units per user and per item."""
+    return [side.n_hidden for side in model.machines[0].sides if side is not None]
+
+
+def told_by(kind: str) -> Row:
+    """Settings of sizes set by hand."""
+    if kind in (DEFAULT, "auto"):
+        return {} if kind == DEFAULT else {"structure": "auto"}
+    user, item, links = map(int, kind.split(","))
+    return {"hidden": (user, item), "item_links": links}
+
+
+def validated(name: str, kind: str, members: int, seed: int) -> Row:
+    """Sizes set by hand, on validation ratings inside the training part."""
+    training, _ = hold_out(SOURCES[name](), 0.2, seed=seed)
     inner, validation = hold_out(training, 0.1, seed=seed + 1)
-    _, chosen_by = fitted(inner, validation, **told)
-    _, row = fitted(training, test, **told)
-    return row | {"validation_log_loss": chosen_by["log_loss"]}
+    return fitted(inner, validation, members=members, seed=seed, **told_by(kind))[1]
 
 
-def wanted(told: argparse.Namespace) -> Iterator[tuple[Row, Callable[[], Row]]]:
+def tested(name: str, kind: str, members: int, seed: int) -> Row:
+    """One kind of sizes on the test ratings."""
+    training, test = hold_out(SOURCES[name](), 0.2, seed=seed)
+    model, row, lost = fitted(training, test, members=members, seed=seed, **told_by(kind))
+    CACHE.mkdir(exist_ok=True)
+    np.savez(kept_losses(name, kind, members, seed), user=test.user_codes, **lost)
+    if model.structure is not None:
+        row["structure"] = model.structure.sizes._asdict()
+        row["link_tests"] = model.structure.links[0]._asdict()
+        row["trials"] = [one._asdict() for one in model.structure.trials]
+    return row
+
+
+def kept_losses(name: str, kind: str, members: int, seed: int) -> Path:
+    """Where the losses on test ratings are kept."""
+    return CACHE / f"structure-{name}-{kind}-{members}-{seed}.npz"
+
+
+def difference(name: str, beside: str, members: int, seed: int) -> Row:
+    """What `auto` loses less what sizes set by hand do: mean and interval of 95 %, by users."""
+    auto, hand = (np.load(kept_losses(name, kind, members, seed)) for kind in ("auto", beside))
+    found: Row = {}
+    for loss in ("log_loss", "rmse", "mae_median"):
+        mean, error = mean_by_users(auto[loss] - hand[loss], auto["user"])
+        found[loss] = [mean, mean - 1.96 * error, mean + 1.96 * error]
+    return found
+
+
+def wanted(told: argparse.Namespace, rows: list[Row]) -> Iterator[tuple[Row, Callable[[], Row]]]:
     """What identifies each run, and the run."""
     for seed in map(int, told.seeds.split(",")):
         if told.recovery:
@@ -136,15 +178,37 @@ def wanted(told: argparse.Namespace) -> Iterator[tuple[Row, Callable[[], Row]]]:
             for side, true, n in (
                 (side, true, n)
                 for side in ("user", "item")
-                for true in (2, 4)
+                for true in TRUE_HIDDEN
                 for n in HIDDEN_SIZES
             ):
                 key = {"what": "hidden", "side": side, "true": true, "ratings": n, "seed": seed}
                 yield key, lambda of=(side, true, n, seed): hidden_recovery(*of)
         for name in filter(None, told.data.split(",")):
-            for kind in ("auto", *(f"{user},{item}" for user, item in BY_HAND)):
-                key = {"what": name, "kind": kind, "members": told.members, "seed": seed}
-                yield key, lambda of=(name, kind, told.members, seed): on_data(*of)
+            of = (name, told.members, seed)
+            key = {"what": name, "members": told.members, "seed": seed}
+            for kind in BY_HAND:
+                yield (
+                    {**key, "kind": kind, "part": "validation"},
+                    lambda kind=kind, of=of: validated(of[0], kind, *of[1:]),
+                )
+            best = best_by_hand(rows, *of)
+            for kind in ("auto", DEFAULT, best):
+                yield (
+                    {**key, "kind": kind, "part": "test"},
+                    lambda kind=kind, of=of: tested(of[0], kind, *of[1:]),
+                )
+            for kind in (DEFAULT, best):
+                yield (
+                    {**key, "kind": kind, "part": "difference"},
+                    lambda kind=kind, of=of: difference(of[0], kind, *of[1:]),
+                )
+
+
+def best_by_hand(rows: list[Row], name: str, members: int, seed: int) -> str:
+    """Of the sizes set by hand, those with the lowest log-loss on validation ratings."""
+    key = {"what": name, "members": members, "seed": seed, "part": "validation"}
+    best = min((row for row in rows if key.items() <= row.items()), key=lambda row: row["log_loss"])
+    return str(best["kind"])
 
 
 def page(rows: list[Row]) -> str:
@@ -177,32 +241,33 @@ def page(rows: list[Row]) -> str:
         for seed, members in sorted(
             {(row["seed"], row["members"]) for row in rows if row["what"] == name}
         ):
-            lines += _data_table(name, seed, members, rows)
+            key = {"what": name, "seed": seed, "members": members}
+            lines += _data_table([row for row in rows if key.items() <= row.items()], name, seed)
     return "\n".join(lines) + "\n"
 
 
-def _data_table(name: str, seed: int, members: int, rows: list[Row]) -> Iterator[str]:
-    here = [
-        row
-        for row in rows
-        if (row["what"], row.get("seed"), row.get("members")) == (name, seed, members)
-    ]
-    yield from ("", f"{name}, split {seed}, {members} members:", "")
-    yield "| sizes | log-loss | RMSE | MAE | parameters | processor seconds | validation |"
+def _data_table(rows: list[Row], name: str, seed: int) -> Iterator[str]:
+    yield from ("", f"{name}, split {seed}, {rows[0]['members']} members:", "")
+    yield "| sizes | validation | log-loss | RMSE | MAE | parameters | processor seconds |"
     yield "| --- " + "| ---: " * 6 + "|"
-    by_hand = [row for row in here if row["kind"] != "auto"]
-    best = min(by_hand, key=lambda row: row["validation_log_loss"], default=None)
-    for row in sorted(here, key=lambda row: row["kind"] != "auto"):
-        sizes = row.get("sizes")
-        kind = f"hidden={row['kind']}" + (", best by hand" if row is best else "")
-        if sizes:
-            kind = "auto: " + ", ".join(f"{part} {size:,}" for part, size in sizes.items())
-        validation = row.get("validation_log_loss")
-        yield (
-            f"| {kind} | {row['log_loss']:.4f} | {row['rmse']:.4f} | {row['mae']:.4f} | "
-            f"{row['parameters']:,} | {row['seconds']:.0f} | "
-            f"{'' if validation is None else f'{validation:.4f}'} |"
-        )
+    parts = {(row["part"], row["kind"]): row for row in rows}
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        inner, test = (parts.get((part, kind)) for part in ("validation", "test"))
+        own = test or inner
+        assert own is not None
+        user, item, links = own["sizes"]
+        figures = [f"{inner['log_loss']:.4f}" if inner else ""]
+        figures += [f"{test[loss]:.4f}" if test else "" for loss in ("log_loss", "rmse", "mae")]
+        figures += [f"{test['parameters']:,}", f"{test['seconds']:.0f}"] if test else ["", ""]
+        yield f"| {kind}: {user}, {item}, {links:,} links | {' | '.join(figures)} |"
+    for row in rows:
+        if row["part"] == "difference":
+            names = ("log_loss", "rmse", "mae_median")
+            told = (f"{row[n][0]:+.4f} ({row[n][1]:+.4f} to {row[n][2]:+.4f})" for n in names)
+            yield ""
+            yield (
+                f"auto less {row['kind']}, log-loss, squared and absolute error: {'; '.join(told)}"
+            )
 
 
 def main() -> None:
@@ -215,7 +280,7 @@ def main() -> None:
     told = parser.parse_args()
     text = RESULTS.read_text() if RESULTS.exists() else ""
     rows = [json.loads(line) for line in text.splitlines()]
-    for key, run in wanted(told):
+    for key, run in wanted(told, rows):
         if any(key.items() <= row.items() for row in rows):
             continue
         rows.append({**key, **run(), "commit": commit()})

@@ -44,8 +44,8 @@ class LearnSizes(Protocol):
 class LinkSearch:
     """Score tests of all links, on machines without them, and links chosen by them.
 
-    Columns that are linked through others pass tests that look at them alone. So what is chosen is
-    fitted, tested again beside each other by the same test, and what fails is left out.
+    Columns that are linked through others pass tests that look at them alone. So what stands out
+    one by one is fitted, tested again beside each other, and what fails is left out.
     """
 
     def __init__(self, learn: LearnSizes, settings: Settings, precision: float) -> None:
@@ -59,10 +59,12 @@ class LinkSearch:
         return int(self._significant(tests).sum()), len(tests.z)
 
     def of(self, ratings: Ratings, sizes: Sizes) -> ChosenLinks:
-        """As many as the sizes say, on both sides, but for those that fail beside the others."""
+        """As many as the sizes say, on both sides."""
         asked = (id(ratings), sizes)
         if asked not in self._chosen:
-            self._chosen[asked] = self._passing(ratings, sizes, self._first(ratings, sizes))
+            first = self._first(ratings, sizes)
+            by_test = SIGNIFICANT in (sizes.item_links, sizes.user_links)
+            self._chosen[asked] = self._passing(ratings, sizes, first) if by_test else first
         return self._chosen[asked]
 
     def about(self, ratings: Ratings, sizes: Sizes) -> tuple[LinkTests, LinkTests]:
@@ -107,20 +109,18 @@ class LinkSearch:
         return ChosenLinks(found[0], found[1], max(loosest, default=1.0))
 
     def _passing(self, ratings: Ratings, sizes: Sizes, links: ChosenLinks) -> ChosenLinks:
-        """Those of the links that pass beside each other."""
+        """Those of the links that pass beside each other; by number, all."""
         if not links.items.n_edges + links.users.n_edges:
             return links
         fitted = self.learn(ratings, sizes, links)
         kept = []
         for side, own in enumerate(links[:2]):
-            if not own.n_edges:
+            if getattr(sizes, SIDES_OF_LINKS[side]) != SIGNIFICANT or not own.n_edges:
                 kept.append(own)
                 continue
             tests = self._tests_of(fitted, side)
             passes = np.isin(pair_keys(tests.low, tests.high, tests.n_columns), keys_of(own))
-            if getattr(sizes, SIDES_OF_LINKS[side]) == SIGNIFICANT:
-                passes &= self._significant(tests)
-            kept.append(linked_pairs(tests, passes))
+            kept.append(linked_pairs(tests, passes & self._significant(tests)))
         return ChosenLinks(kept[0], kept[1], links.looseness)
 
     def _tests_of(self, fitted: FittedModel, side: int) -> PairTests:

@@ -375,7 +375,7 @@ class OrdinalBM(Configured, Answers):
                 self.learner, sizes, start, links.looseness, gaussian=table.is_gaussian
             )
             given = {**_ALONE, "hidden": told.hidden, "learner": own}
-            members = min(told.members or 1, told.structure_rules.members)
+            members = told.structure_rules.members_of(len(part), told.members or 1)
             model = _WithLinks(links[:2], **{**self._params, **given, "members": members})
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", InterruptedWarning)

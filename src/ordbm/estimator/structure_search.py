@@ -155,8 +155,14 @@ class SizeSearch:
         if self.is_as_good(part, 0):
             return
         halves = [start >> times for times in range(1, start.bit_length())]
-        # What learns badly may lie between sizes that do not, so all are tried.
-        size = min([start, *(half for half in halves if self.is_as_good(part, half))])
+        size, failed = start, 0
+        for half in halves:  # one that learns badly may lie between sizes that do not
+            if self.is_as_good(part, half):
+                size, failed = half, 0
+            else:
+                failed += 1
+            if failed == self.rules.most_failures:
+                break
         if size == start:
             most = self.rules.times_larger * start
             while 2 * size <= most and self.is_better(part, 2 * size):
@@ -175,16 +181,13 @@ class SizeSearch:
     def search_links(self, part: str, start: int) -> None:
         """None, those that tests show one by one, or several times as many of the best."""
         shown, most = self.links.counts(self.folds[0][0], self.sizes, SIDES_OF_LINKS.index(part))
+        if shown:
+            self.is_better(part, SIGNIFICANT)
         step = self.rules.link_step
-        sizes = [start // step**2, start // step, start, start * step]
-        ladder = [SIGNIFICANT] * (shown > 0) + [size for size in sizes if shown < size < most]
-        at = len(ladder) - 1
-        while at >= 0 and not self.is_better(part, ladder[at]):
-            at -= 1
-        while at > 0 and self.is_as_good(part, ladder[at - 1]):
-            at -= 1
-        if at >= 0 and ladder[at] != SIGNIFICANT:
-            self.search_between(part, max(shown, ladder[at - 1] if at else 0), ladder[at])
+        sizes = {min(size, most) for size in (start // step, start, start * step)}
+        for size in sorted(size for size in sizes if size > shown):
+            if not self.is_better(part, size):
+                break
 
     def is_better(self, part: str, size: int) -> bool:
         """Whether this size lowers the log-loss by more than its error; if so, it is taken."""

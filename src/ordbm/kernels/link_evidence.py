@@ -41,7 +41,7 @@ class Partners(NamedTuple):
 
 @njit(**KERNEL)
 def scan_column(i, side, links, weight, least, fewest, sums, touched, out):
-    """Partners j > i with z^2 at least `least`, into `out`: (how many, of how many tested).
+    """Partners j > i with z^2 at least `least`, into `out`: (how many, of how many, positive ones).
 
     z = (sum x + lambda sum h) / sqrt(sum x^2), the score at lambda = 0, one step of Newton's from
     where the weight is, with x = felt_i(r_j) + felt_j(r_i) and h its variances. `sums` (C, 4) is
@@ -74,12 +74,14 @@ def scan_column(i, side, links, weight, least, fewest, sums, touched, out):
     for place in range(first_upper(i, links), links.start[i + 1]):
         j = links.neighbour[place]
         sums[j, 1] += weight[links.edge[place]] * sums[j, 3]
-    count = tested = 0
+    count = tested = positive = 0
     for t in range(n_touched):
         j = touched[t]
         pair = sums[j]
-        tested += pair[0] >= fewest and pair[2] > 0
-        if pair[0] >= fewest and pair[2] > 0 and pair[1] * pair[1] >= least * pair[2]:
+        is_tested = pair[0] >= fewest and pair[2] > 0
+        tested += is_tested
+        positive += is_tested and pair[1] > 0
+        if is_tested and pair[1] * pair[1] >= least * pair[2]:
             out.partner[count] = j
             out.support[count] = np.int32(pair[0])
             out.gradient[count] = pair[1]
@@ -88,4 +90,4 @@ def scan_column(i, side, links, weight, least, fewest, sums, touched, out):
             count += 1
         for field in range(pair.size):
             pair[field] = 0
-    return count, tested
+    return count, tested, positive

@@ -9,6 +9,9 @@ D being residuals: what was rated less its distribution given all else. Without 
 have mean zero, so that z = g / sqrt(sum x^2) is close to standard normal; |z| is at most the root
 of the number of rows, few of which therefore show nothing. Where a machine has the link already,
 g + lambda sum h takes its place, h being the curvature: the same test of lambda = 0.
+
+What the machine leaves unexplained of all pairs, such as tastes that priors hold back, moves all z
+by about the same. So a pair stands out only if its z does, from zero and from the usual one.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
+from scipy.special import digamma, log_ndtr, ndtri
 
 from ordbm.data.csr import CSR
 from ordbm.errors import CostError
@@ -40,6 +43,7 @@ class PairTests(NamedTuple):
     z: NDArray[np.float64]
     curvature: NDArray[np.float64]
     n_tested: int  # pairs with rows enough, those with a smaller z included
+    usual: float  # the median of their z, by how many are positive
     n_columns: int
     distance: bool  # whether weights multiply one: then negative ones attract
 
@@ -77,7 +81,7 @@ def pair_tests(
     weight = np.ascontiguousarray(weight, np.float64)
     columns = iter(range(n_columns))
     found: dict[int, tuple[Array, ...]] = {}
-    tested = np.zeros(n_columns, np.int64)
+    tested, positive = np.zeros((2, n_columns), np.int64)
 
     def scan(_: int) -> None:
         sums = np.zeros((n_columns, kernel.EVIDENCE_SUMS))
@@ -87,7 +91,7 @@ def pair_tests(
         )
         for column in columns:  # each is handed out once, whoever asks
             safe_point()
-            count, tested[column] = kernel.scan_column(
+            count, tested[column], positive[column] = kernel.scan_column(
                 column, side, links, weight, LEAST_SQUARE, min_support, sums, touched, room
             )
             found[column] = tuple(array[:count].copy() for array in room)
@@ -99,22 +103,28 @@ def pair_tests(
     order = np.lexsort((of_pairs[0], low))
     high, support, gradient, z, curvature = (array[order] for array in of_pairs)
     return PairTests(
-        low, high, support, gradient, z, curvature, int(tested.sum()), n_columns,
+        low, high, support, gradient, z, curvature, int(tested.sum()),
+        float(ndtri((positive.sum() + 0.5) / (tested.sum() + 1))), n_columns,
         features.kind == "ordinal",
     )  # fmt: skip
 
 
 def significant(tests: PairTests, false_share: float) -> NDArray[np.bool_]:
-    """Which of the tests stand out, so that about this share of these does by chance.
+    """Which of the tests stand out, so that at most this share of these is expected to by chance.
 
-    Benjamini and Hochberg (1995): the k tests with the largest |z|, for the largest k whose weakest
-    has P(|N(0, 1)| > |z|) <= k false_share / tested.
+    Benjamini and Yekutieli (2001), as tests that share a column depend on each other: the k with
+    the largest |z| (or distance from the usual z on its side of zero, if that is less), for the
+    largest k whose weakest has P(|N(0, 1)| > |z|) <= k false_share / (m (1 + 1/2 + ... + 1/m)), m
+    being how many are tested.
     """
-    strength = np.abs(tests.z)
+    beyond = np.sign(tests.z) * tests.usual  # by how much a z of this sign is usual
+    strength = np.maximum(np.abs(tests.z) - np.maximum(beyond, 0.0), 0.0)
     order = np.argsort(-strength, kind="stable")
     log_p = np.log(2.0) + log_ndtr(-strength[order])
     rank = np.arange(1, len(order) + 1)
-    passed = np.flatnonzero(log_p <= np.log(rank * false_share / max(tests.n_tested, 1)))
+    m = max(tests.n_tested, 1)
+    harmonic = digamma(m + 1) + np.euler_gamma
+    passed = np.flatnonzero(log_p <= np.log(rank * false_share / (m * harmonic)))
     chosen = np.zeros(len(order), np.bool_)
     chosen[order[: passed[-1] + 1 if len(passed) else 0]] = True
     return chosen

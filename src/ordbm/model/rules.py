@@ -193,6 +193,13 @@ class StructureRules(Checked):
         2, "Members of the machines that are compared, at most.", least=1,
         why="time; averages of two vary far less than one machine",
     )  # fmt: skip
+    learnt_at_once: int = setting(
+        1_000_000, "Ratings times members, beyond which there are fewer.", why="time"
+    )
+    most_failures: int = setting(
+        2, "Halves in a row that fail, after which no smaller ones are tried.", least=1,
+        why="time; a size may learn badly between two that do not",
+    )  # fmt: skip
     times_larger: int = setting(
         4, "Hidden units and directions that are tried, at most so many times those of the rules.",
         least=1, why="time and memory",
@@ -206,5 +213,9 @@ class StructureRules(Checked):
     )
     false_share: float = setting(
         0.05, "False discovery rate of links that are taken one by one.", above=0, below=1,
-        why="Benjamini and Hochberg's usual level",
+        why="the usual level; Benjamini and Yekutieli's, whatever depends on what",
     )  # fmt: skip
+
+    def members_of(self, n_ratings: int, most: int) -> int:
+        """How many members machines have that are compared, of at most so many."""
+        return max(1, min(most, self.members, self.learnt_at_once // max(n_ratings, 1)))
