@@ -21,6 +21,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ BY_HAND = ("0,50,100", "8,32,100", "12,50,100", "25,100,0", "25,100,100", "50,20
 RESULTS = HERE / "results" / "structure.jsonl"
 LINKED = {"n_users": 1200, "n_items": 40, "hidden": 0, "links": 30}
 LINKED_SIZES = (5_000, 10_000, 20_000, 40_000)
-HIDDEN = {"n_users": 800, "n_items": 100, "strength": 2.0}
+OWNERS, COLUMNS = 800, 100  # of hidden units, and what they are coupled with
 HIDDEN_SIZES = (10_000, 20_000, 40_000)
 TRUE_HIDDEN = (0, 2, 4, 8)
 Row = dict[str, Any]
@@ -82,9 +83,13 @@ def link_recovery(n_ratings: int, seed: int) -> Row:
     }
 
 
-def hidden_recovery(side: str, true: int, n_ratings: int, seed: int) -> Row:
-    """Hidden units that are found where one side has so many."""
-    drawn = simulate(**HIDDEN, n_ratings=n_ratings, hidden=true, sides=side, seed=seed)
+def hidden_recovery(side: str, owners: int, true: int, n_ratings: int, seed: int) -> Row:
+    """Hidden units that are found where each of so many owners, on one side, has so many."""
+    sizes = (owners, OWNERS + COLUMNS - owners)
+    drawn = simulate(
+        *(sizes if side == "user" else sizes[::-1]),
+        n_ratings, hidden=true, sides=side, strength=2.0, seed=seed,
+    )  # fmt: skip
     model = OrdinalBM(
         structure="auto", sides=side, hidden=16, item_links=0, members=1, presence=False,
         threads=1, seed=seed,
@@ -175,14 +180,11 @@ def wanted(told: argparse.Namespace, rows: list[Row]) -> Iterator[tuple[Row, Cal
             for n in LINKED_SIZES:
                 key = {"what": "links", "ratings": n, "seed": seed}
                 yield key, lambda n=n, seed=seed: link_recovery(n, seed)
-            for side, true, n in (
-                (side, true, n)
-                for side in ("user", "item")
-                for true in TRUE_HIDDEN
-                for n in HIDDEN_SIZES
+            for (side, owners), true, n in product(
+                (("user", OWNERS), ("item", OWNERS), ("user", COLUMNS)), TRUE_HIDDEN, HIDDEN_SIZES
             ):
-                key = {"what": "hidden", "side": side, "true": true, "ratings": n, "seed": seed}
-                yield key, lambda of=(side, true, n, seed): hidden_recovery(*of)
+                key = {"side": side, "owners": owners, "true": true, "ratings": n, "seed": seed}
+                yield {"what": "hidden", **key}, lambda of=key: hidden_recovery(*of.values())
         for name in filter(None, told.data.split(",")):
             of = (name, told.members, seed)
             key = {"what": name, "members": told.members, "seed": seed}
@@ -231,12 +233,14 @@ def page(rows: list[Row]) -> str:
     hidden = [row for row in rows if row["what"] == "hidden"]
     if hidden:
         lines += [
-            "", "Hidden units: found by seed, from a start of 16.", "",
-            "| side | true | ratings | found |", "| --- | ---: | ---: | --- |",
+            "", f"Hidden units: found by seed, from a start of 16. {OWNERS} own some, coupled with",
+            f"{COLUMNS}, or the other way round.", "",
+            "| side | owners | true | ratings | found |", "| --- " + "| ---: " * 3 + "| --- |",
         ]  # fmt: skip
-        for key in sorted({(row["side"], row["true"], row["ratings"]) for row in hidden}):
-            here = [r["found"] for r in hidden if (r["side"], r["true"], r["ratings"]) == key]
-            lines.append(f"| {key[0]} | {key[1]} | {key[2]:,} | {', '.join(map(str, here))} |")
+        names = ("side", "owners", "true", "ratings")
+        for key in dict.fromkeys(tuple(row[name] for name in names) for row in hidden):
+            here = [row["found"] for row in hidden if tuple(row[name] for name in names) == key]
+            lines.append(f"| {' | '.join(map(str, key))} | {', '.join(map(str, here))} |")
     for name in SOURCES:
         for seed, members in sorted(
             {(row["seed"], row["members"]) for row in rows if row["what"] == name}

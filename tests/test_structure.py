@@ -59,8 +59,10 @@ def unlinked(simulated):
     return OrdinalBM(**ALONE).fit(simulated.ratings)._state
 
 
-def test_score_tests_follow_their_definition(simulated, unlinked):
+@pytest.mark.parametrize(("few", "least"), [(29, LEAST_SQUARE), (30, 0.0)])
+def test_score_tests_follow_their_definition(simulated, unlinked, monkeypatch, few, least):
     """Pair by pair and rating by rating, with links of given weights in the machine."""
+    monkeypatch.setattr("ordbm.model.link_evidence.FEW_COLUMNS", few)
     graph = simulated.machine.user_side.links
     rng = np.random.default_rng(0)
     weight = rng.normal(size=graph.n_edges)
@@ -80,7 +82,7 @@ def test_score_tests_follow_their_definition(simulated, unlinked):
     assert (found.low < found.high).all()
     edge = {ends: number for number, ends in enumerate(sorted(edges(graph)))}
     passed = set()
-    tested = 0
+    tested = positive = 0
     for i in range(30):
         for j in range(i + 1, 30):
             x, h = [], []
@@ -103,7 +105,8 @@ def test_score_tests_follow_their_definition(simulated, unlinked):
             own = weight[edge[i, j]] if (i, j) in edge else 0.0
             gradient = sum(x) + own * sum(h)
             z = gradient / np.sqrt(np.sum(np.square(x)))
-            if z * z < LEAST_SQUARE:
+            positive += len(x) >= 2 and z > 0
+            if z * z < least:
                 continue
             passed.add((i, j))
             place = np.flatnonzero((found.low == i) & (found.high == j))[0]
@@ -112,6 +115,7 @@ def test_score_tests_follow_their_definition(simulated, unlinked):
             np.testing.assert_allclose(values, (gradient, z, sum(h)), rtol=1e-9)
     assert passed == set(zip(found.low.tolist(), found.high.tolist(), strict=True))
     assert found.n_tested == tested
+    assert _normal_cdf(found.usual) == pytest.approx((positive + 0.5) / (tested + 1))
 
 
 @pytest.mark.parametrize("kind", ["ordinal", "categorical", "gaussian"])
@@ -132,15 +136,23 @@ def test_independent_ratings_have_no_links():
     tests = scored(fitted)
     assert significant(tests, 0.05).sum() <= 1
     assert tests.n_tested == 40 * 39 // 2
-    assert 0.05 < len(tests.z) / tests.n_tested < 0.3  # of |N(0, 1)|, 0.157 is beyond
+    assert len(tests.z) == tests.n_tested
+    assert 0.05 < np.mean(tests.z**2 > LEAST_SQUARE) < 0.3  # of |N(0, 1)|, 0.157 is beyond
 
 
-def test_significant_is_benjamini_and_hochbergs_step_up(unlinked):
-    tests = scored(unlinked)
-    p = 2 * (1 - np.vectorize(_normal_cdf)(np.abs(tests.z)))
-    order = np.sort(p)
-    passed = [k for k in range(1, len(p) + 1) if order[k - 1] <= k * 0.2 / tests.n_tested]
-    assert significant(tests, 0.2).sum() == max(passed, default=0)
+@pytest.mark.parametrize("usual", [0.0, -0.4, 1.5])
+def test_significant_is_benjamini_and_yekutielis_step_up(unlinked, usual):
+    """The larger of two p-values: of z, and of its distance from the usual one."""
+    tests = scored(unlinked)._replace(usual=usual)
+    p = []
+    for z in tests.z:
+        on_this_side = abs(z - usual) if abs(z) > abs(usual) else 0.0
+        strength = min(abs(z), on_this_side) if z * usual > 0 else abs(z)
+        p.append(2 * (1 - _normal_cdf(strength)))
+    order, m = np.sort(p), tests.n_tested
+    allowed = 0.2 / sum(m / k for k in range(1, m + 1))
+    passed = [k for k in range(1, len(p) + 1) if order[k - 1] <= k * allowed]
+    assert significant(tests, 0.2).sum() == max(passed, default=0) > 0
     assert not significant(tests._replace(z=np.zeros_like(tests.z)), 0.2).any()
 
 

@@ -1,9 +1,9 @@
 """Sizes of a machine's parts that ratings held out of the training ratings ask for.
 
-Part after part, the size goes down while the log-loss of inner validation ratings stays within a
-standard error of the lowest that was seen: of machines that are alike, the smallest. Where it does
-not go down it goes up, while that lowers the log-loss by more than a standard error. Losses are
-compared rating by rating, and their errors are those of users. It starts with the sizes of the
+Part after part, the size goes down while the log-loss of inner validation ratings stays within half
+a standard error of the lowest that was seen: of machines that are alike, the smallest. Where it
+does not go down it goes up, while that lowers the log-loss by more than a standard error. Losses
+are compared rating by rating, and their errors are those of users. It starts with the sizes of the
 rules, because hidden units that are too few often learn nothing at all on sparse ratings, where
 more of them do.
 """
@@ -30,6 +30,7 @@ from ordbm.runtime.arrays import Array
 from ordbm.runtime.progress import Progress, Tell
 from ordbm.training.loop import LOG
 
+HARDLY = 0.5  # standard errors by which a smaller size may be worse
 CLEARLY = 2.0  # standard errors by which what is worse in some folds needs no others
 
 
@@ -195,11 +196,11 @@ class SizeSearch:
         return self.tried(part, size, self.sizes, lambda rise, error: rise < -error)
 
     def is_as_good(self, part: str, size: int) -> bool:
-        """Whether it raises the lowest log-loss by no more than its error; if so, it is taken."""
+        """Whether it hardly raises the lowest log-loss, for its error; if so, it is taken."""
         self.losses(self.sizes)
         whole = [sizes for sizes, lost in self.lost.items() if len(lost) == len(self.folds)]
         best = min(whole, key=lambda sizes: float(np.concatenate(self.lost[sizes]).mean()))
-        return self.tried(part, size, best, lambda rise, error: rise <= error)
+        return self.tried(part, size, best, lambda rise, error: rise <= HARDLY * error)
 
     def tried(
         self, part: str, size: int, beside: Sizes, accepts: Callable[[float, float], bool]

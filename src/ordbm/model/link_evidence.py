@@ -30,7 +30,8 @@ from ordbm.runtime.arrays import Array
 from ordbm.runtime.interruption import safe_point
 from ordbm.runtime.threads import run_on_threads, thread_count
 
-LEAST_SQUARE = 2.0  # z^2 of a pair that is kept: Akaike's count finds a weight worth it
+FEW_COLUMNS = 4_000  # up to which all pairs are kept: memory
+LEAST_SQUARE = 2.0  # z^2 of a pair that is kept of more: Akaike's count finds a weight worth it
 
 
 class PairTests(NamedTuple):
@@ -60,8 +61,9 @@ def pair_tests(
     budget: float | None,
     threads: int | None = None,
 ) -> PairTests:
-    """The tests of all pairs of columns with `min_support` common rows whose z^2 is `LEAST_SQUARE`.
+    """The tests of pairs of columns with `min_support` common rows.
 
+    Of more than `FEW_COLUMNS` columns only pairs whose z^2 is `LEAST_SQUARE` or more are kept.
     `probability` (N, n) has each rating's distribution given all others; of a Gaussian machine it
     is the mean, (N, 1). `links` are those that the machine has, and `weight` (E,) theirs. The
     result does not depend on `threads`.
@@ -79,6 +81,7 @@ def pair_tests(
         transposed.start, transposed.column, transposed.in_transpose,
     )  # fmt: skip
     weight = np.ascontiguousarray(weight, np.float64)
+    least = LEAST_SQUARE if n_columns > FEW_COLUMNS else 0.0
     columns = iter(range(n_columns))
     found: dict[int, tuple[Array, ...]] = {}
     tested, positive = np.zeros((2, n_columns), np.int64)
@@ -92,7 +95,7 @@ def pair_tests(
         for column in columns:  # each is handed out once, whoever asks
             safe_point()
             count, tested[column], positive[column] = kernel.scan_column(
-                column, side, links, weight, LEAST_SQUARE, min_support, sums, touched, room
+                column, side, links, weight, least, min_support, sums, touched, room
             )
             found[column] = tuple(array[:count].copy() for array in room)
 
