@@ -375,8 +375,7 @@ class OrdinalBM(Configured, Answers):
                 self.learner, sizes, start, links.looseness, gaussian=table.is_gaussian
             )
             given = {**_ALONE, "hidden": told.hidden, "learner": own}
-            members = told.structure_rules.members_of(len(part), told.members or 1)
-            model = _WithLinks(links[:2], **{**self._params, **given, "members": members})
+            model = _WithLinks(links[:2], **{**self._params, **given, "members": 1})
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", InterruptedWarning)
                 model.fit(part)

@@ -31,7 +31,7 @@ from ordbm.runtime.progress import Progress, Tell
 from ordbm.training.loop import LOG
 
 HARDLY = 0.5  # standard errors by which a smaller size may be worse
-CLEARLY = 2.0  # standard errors by which what is worse in some folds needs no others
+CLEARLY = 1.0  # standard errors by which what is worse in some folds needs no others
 
 
 class Found(NamedTuple):
@@ -168,7 +168,8 @@ class SizeSearch:
             most = self.rules.times_larger * start
             while 2 * size <= most and self.is_better(part, 2 * size):
                 size *= 2
-        self.search_between(part, size // 2, size)
+        if part != "directions":  # which cost nothing
+            self.search_between(part, size // 2, size)
 
     def search_between(self, part: str, low: int, size: int) -> None:
         """Sizes between one that is too small and one that is taken, to a quarter of it."""

@@ -189,13 +189,6 @@ class StructureRules(Checked):
         why="standard errors of differences in log-loss are then about 0.0005",
     )  # fmt: skip
     most_folds: int = setting(3, "Folds looked at, at most.", least=1, why="time")
-    members: int = setting(
-        2, "Members of the machines that are compared, at most.", least=1,
-        why="time; averages of two vary far less than one machine",
-    )  # fmt: skip
-    learnt_at_once: int = setting(
-        1_000_000, "Ratings times members, beyond which there are fewer.", why="time"
-    )
     most_failures: int = setting(
         2, "Halves in a row that fail, after which no smaller ones are tried.", least=1,
         why="time; a size may learn badly between two that do not",
@@ -215,7 +208,3 @@ class StructureRules(Checked):
         0.05, "False discovery rate of links that are taken one by one.", above=0, below=1,
         why="the usual level; Benjamini and Yekutieli's, whatever depends on what",
     )  # fmt: skip
-
-    def members_of(self, n_ratings: int, most: int) -> int:
-        """How many members machines have that are compared, of at most so many."""
-        return max(1, min(most, self.members, self.learnt_at_once // max(n_ratings, 1)))
