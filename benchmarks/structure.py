@@ -188,17 +188,16 @@ def wanted(told: argparse.Namespace, rows: list[Row]) -> Iterator[tuple[Row, Cal
         for name in filter(None, told.data.split(",")):
             of = (name, told.members, seed)
             key = {"what": name, "members": told.members, "seed": seed}
+            test = {**key, "part": "test"}
+            for kind in ("auto", DEFAULT):
+                yield {**test, "kind": kind}, lambda kind=kind, of=of: tested(of[0], kind, *of[1:])
             for kind in BY_HAND:
                 yield (
                     {**key, "kind": kind, "part": "validation"},
                     lambda kind=kind, of=of: validated(of[0], kind, *of[1:]),
                 )
             best = best_by_hand(rows, *of)
-            for kind in ("auto", DEFAULT, best):
-                yield (
-                    {**key, "kind": kind, "part": "test"},
-                    lambda kind=kind, of=of: tested(of[0], kind, *of[1:]),
-                )
+            yield {**test, "kind": best}, lambda kind=best, of=of: tested(of[0], kind, *of[1:])
             for kind in (DEFAULT, best):
                 yield (
                     {**key, "kind": kind, "part": "difference"},
