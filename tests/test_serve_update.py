@@ -10,6 +10,7 @@ import pytest
 
 import ordbm
 from ordbm.errors import ModelFileError
+from ordbm.runtime.freed_memory import give_back_freed_memory
 from ordbm.serve.model_slot import ModelSlot
 from ordbm.serve.model_versions import active_version, all_versions, n_pending
 from ordbm.serve.person import learnt_ratings_of
@@ -137,6 +138,34 @@ def test_a_version_that_was_kept_comes_back_with_all_that_came_since(client):
         one["number"]: one["state"] for one in client.get("/v1/model/versions").json()["versions"]
     }
     assert states == {1: "active", 2: "kept"}
+
+
+def test_the_memory_of_a_model_that_is_gone_is_given_back_after_a_swap(
+    served_model, tmp_path, monkeypatch
+):
+    from weakref import ref
+
+    given, old = [], []
+
+    def give_back():
+        give_back_freed_memory()
+        given.append(bool(old) and old[0]() is None)
+
+    monkeypatch.setattr("ordbm.serve.service.give_back_freed_memory", give_back)
+    with asked_here(settings_for(served_model, tmp_path)) as client:
+        until(lambda: given == [False])  # after the first was loaded: nothing is gone
+        old.append(ref(client.service.slot.now().model))
+        say(client)
+        report = run(client)
+        swapped(client, report["version"])
+        until(lambda: len(given) == 2)
+        assert given[1]
+
+
+def test_memory_is_given_back_only_where_the_c_library_can(monkeypatch):
+    give_back_freed_memory()
+    monkeypatch.setattr("ordbm.runtime.freed_memory.ctypes.CDLL", lambda _: object())
+    give_back_freed_memory()
 
 
 def test_old_files_go_and_the_first_stays(client):

@@ -14,6 +14,7 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.responses import Response
 
+from ordbm.runtime.freed_memory import give_back_freed_memory
 from ordbm.serve.catalogue_rows import list_model_items
 from ordbm.serve.guard import needs_key
 from ordbm.serve.key_ring import Client, KeyRing
@@ -75,11 +76,14 @@ class Service:
         self.store.close()
 
     def _watch(self) -> None:
-        wait = 0.0
+        wait, has_swapped = 0.0, False
         while not self._ended.wait(wait):
             wait = self.settings.poll
             try:
-                if self.slot.refresh():
+                if has_swapped:  # since then requests under way have finished with the old model
+                    give_back_freed_memory()
+                has_swapped = self.slot.refresh()
+                if has_swapped:
                     list_model_items(self.store, self.slot.now())
                     self._roster.note_ready()
                 if self.keys is not None:
