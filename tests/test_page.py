@@ -331,3 +331,46 @@ def test_every_scale_has_a_control_that_suits_it(browser, tmp_path, kind):
         page.locator(".story-table").wait_for()
         page.get_by_role("link", name="Together").click()
         page.get_by_role("searchbox", name="Search titles they know").wait_for()
+
+
+def test_ids_of_any_kind_lead_to_their_titles(browser, tmp_path):
+    odd = ["a/b", 'c"d', "e f?g#h", "<b>i</b>", "%2F", "é", "..", "1"]
+    for number, ids in enumerate(
+        (odd + [f"k{n}" for n in range(22)], [2**60 + n for n in range(30)])
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        settings = settings_for(small_model(items=ids), folder)
+        with serving(settings) as server, Visit(browser, server) as visit:
+            page = visit.open()
+            links = page.locator(".main-column .title")
+            shown = visit.rows()
+            for title in [one for one in shown if one[5:] in odd[:7]][:3] or shown[:1]:
+                links.nth(visit.rows().index(title)).click()
+                page.locator(".big-shape svg").first.wait_for()
+                assert page.locator("h1").text_content() == title
+                assert title.removeprefix("Item ") in map(str, ids)
+                page.get_by_role("link", name="← For you").click()
+            title = visit.rows()[0]
+            visit.rate(title, "4 stars")
+            page.locator(".why, .badge").first.wait_for()
+            page.reload()
+            assert title not in visit.rows()
+            kept = page.evaluate("sessionStorage.getItem('ordbm you')")
+            assert json.loads(kept)[0]["item"] == ids[list(map(str, ids)).index(title[5:])]
+
+
+def test_what_goes_wrong_is_said_and_nothing_is_lost(browser, server):
+    with Visit(browser, server, reduced_motion="no-preference") as visit:
+        page = visit.open()
+        visit.rows()
+        page.route("**/v1/recommend", lambda route: route.abort())
+        visit.rate("Pulp Fiction", "4 stars")
+        page.get_by_role("alert").wait_for()
+        assert "cannot be reached" in page.get_by_role("alert").text_content()
+        page.unroute("**/v1/recommend")
+        visit.rate("Forrest Gump" if "Forrest" in visit.rows()[0] else visit.rows()[0], "3 stars")
+        page.locator(".why").first.wait_for()
+        assert page.get_by_role("alert").count() == 0
+        assert len(visit.given()) == 2
+        visit.complaints = [one for one in visit.complaints if "ERR_FAILED" not in one]

@@ -23,7 +23,7 @@ from ordbm.runtime.printable import shown
 LONGEST_KEY = 500
 _KEYS = json.JSONEncoder(separators=(",", ":"), sort_keys=True, allow_nan=False)
 _DECIMAL = re.compile(r"-?\d{1,17}\.\d{1,17}(e[+-]?\d{1,3})?")
-_INTEGER = re.compile(r"-?(0|[1-9]\d{0,17})")
+_INTEGER = re.compile(r"-?(0|[1-9]\d{0,19})")  # as long as 64 bits hold
 
 
 def id_of_json(plain: Any) -> Hashable:

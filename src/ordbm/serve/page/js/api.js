@@ -22,32 +22,47 @@ const kept = (_, value, told) =>
 const plain = (_, value) =>
   typeof value === "bigint" ? (JSON.rawJSON?.(String(value)) ?? String(value)) : value;
 
+/** A value as JSON, and back. */
+export const written = (value) => JSON.stringify(value, plain);
+export const readBack = (text) => JSON.parse(text, kept);
+
 /** One text for each id. */
-export const keyOf = (id) => JSON.stringify(id, plain);
-export const idOf = (text) => JSON.parse(text, kept);
+export const keyOf = written;
 
 /** An id as a segment of an address. */
 export const segment = (id) => encodeURIComponent(keyOf(id));
 
-async function sent(method, path, body) {
+const TRIES = 3;
+let seen = () => {};
+
+/** Call this with the version of the model that answered. */
+export function whenAnswered(call) {
+  seen = call;
+}
+
+async function sent(method, path, body, left = TRIES - 1) {
   const headers = { Accept: "application/json" };
   if (key) headers.Authorization = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let answer;
   try {
-    answer = await fetch(path, {
-      method, headers, body: body === undefined ? undefined : JSON.stringify(body, plain),
-    });
+    answer = await fetch(path, { method, headers, body: body && written(body) });
   } catch {
     throw new Trouble({ detail: "The service cannot be reached." }, 0);
+  }
+  if ((answer.status === 429 || answer.status === 503) && left > 0) {
+    const seconds = Math.min(3, Number(answer.headers.get("retry-after")) || 1);
+    await new Promise((done) => { setTimeout(done, 1000 * seconds); });
+    return sent(method, path, body, left - 1);
   }
   const text = await answer.text();
   if (answer.ok && !answer.headers.get("content-type")?.includes("json")) return text;
   let found = {};
   try {
-    found = text ? JSON.parse(text, kept) : {};
+    found = text ? readBack(text) : {};
   } catch { /* not JSON: told by its status alone */ }
   if (!answer.ok) throw new Trouble(found, answer.status);
+  if (found.model) seen(found.model);
   return found;
 }
 

@@ -1,5 +1,6 @@
 // Beside every title: the machine's belief as a picture, in words, and as a number.
 
+import { written } from "./api.js";
 import { picture, words } from "./distribution.js";
 import { h } from "./dom.js";
 
@@ -11,5 +12,7 @@ export function belief(scale, expected, size = { width: 128, height: 34 }) {
 }
 
 /** A title, or the id where there is none. */
-export const called = (one) => one.title ?? `Item ${typeof (one.item ?? one.id) === "object"
-  ? JSON.stringify(one.item ?? one.id) : String(one.item ?? one.id)}`;
+export function called(one) {
+  const id = one.item ?? one.id;
+  return one.title ?? `Item ${typeof id === "object" ? written(id) : id}`;
+}

@@ -6,6 +6,7 @@ import { called } from "./belief.js";
 import { picture, words } from "./distribution.js";
 import { h, keepingFocus, speak, svg } from "./dom.js";
 import { percent, short } from "./movement.js";
+import { complain } from "./notice.js";
 import { ratingControl } from "./rating_control.js";
 import { titleLink } from "./rows.js";
 import { raters } from "./search.js";
@@ -74,7 +75,7 @@ export async function itemView({ page, place, signal, item }) {
 
   you.addEventListener("change", ({ detail }) => {
     if (detail.step) speak(`${short(title)}: ${you.ratingOf(item) === null ? "not rated" : "rated"}`);
-    refresh().catch((error) => speak(error.message));
+    refresh().catch(complain);
   }, { signal });
   await refresh();
 }

@@ -3,6 +3,7 @@
 import { ask, keyOf } from "./api.js";
 import { h, keepingFocus, speak } from "./dom.js";
 import { because, changes, glide } from "./movement.js";
+import { complain } from "./notice.js";
 import { ratingControl } from "./rating_control.js";
 import { titleRow } from "./rows.js";
 import { searchBox } from "./search.js";
@@ -117,7 +118,7 @@ export async function listView({ page, place, signal }) {
 
   you.addEventListener("change", ({ detail }) => {
     if (detail.forgotten) real = null;
-    refresh(detail).catch((error) => speak(error.message));
+    refresh(detail).catch(complain);
   }, { signal });
   await refresh({});
 }

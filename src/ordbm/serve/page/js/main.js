@@ -1,8 +1,9 @@
 // Starts the page: asks for the model, then shows the view that the address names.
 
-import { Trouble, get, idOf } from "./api.js";
+import { Trouble, get, readBack, whenAnswered } from "./api.js";
 import { h } from "./dom.js";
 import { keyForm } from "./key_form.js";
+import { settled } from "./notice.js";
 import { Person } from "./person.js";
 import { Scale } from "./scale.js";
 import { itemView } from "./item_view.js";
@@ -25,7 +26,7 @@ function route() {
   const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
   if (name === "item" && rest.length) {
     try {
-      return { name, item: idOf(decodeURIComponent(rest.join("/"))) };
+      return { name, item: readBack(decodeURIComponent(rest.join("/"))) };
     } catch { /* no id: the list, then */ }
   }
   return { name: name in VIEWS && name !== "item" ? name : "list" };
@@ -57,6 +58,16 @@ async function show() {
   }
 }
 
+/** Another model answers: what was kept of the one before is asked for anew. */
+function answeredBy(version) {
+  settled();
+  if (!page.model || page.model.version === version) return;
+  page.model = null;
+  page.map = null;
+  page.trail = null;
+  show();
+}
+
 async function learnModel() {
   page.model = await get("/v1/model");
   page.scale = new Scale(page.model.scale);
@@ -83,5 +94,6 @@ document.addEventListener("keydown", (event) => {
   if (event.shiftKey) page.you.redo();
   else page.you.undo();
 });
+whenAnswered(answeredBy);
 addEventListener("hashchange", show);
 show();

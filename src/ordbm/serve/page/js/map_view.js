@@ -5,6 +5,7 @@ import { ask, get, keyOf, segment } from "./api.js";
 import { called } from "./belief.js";
 import { h, isCalm, speak, svg } from "./dom.js";
 import { short } from "./movement.js";
+import { complain } from "./notice.js";
 import { titleLink } from "./rows.js";
 import { searchBox } from "./search.js";
 import { yours } from "./yours.js";
@@ -78,7 +79,7 @@ export async function mapView({ page, place, signal }) {
   }
 
   you.addEventListener("change", () => {
-    refresh().then((names) => speak(`You moved: near ${names}.`), (error) => speak(error.message));
+    refresh().then((names) => speak(`You moved: near ${names}.`), complain);
   }, { signal });
   await refresh();
 }

@@ -83,6 +83,7 @@ function versionTable({ versions }) {
 function requestTable(text) {
   const ms = (seconds) => (Number.isFinite(seconds) ? `${(1000 * seconds).toFixed(1)} ms` : "> 10 s");
   return table("Table of requests by route", ["Route", "Requests", "Refused", "Failed", "Mean", "95 % within"],
-    routesOf(metricsOf(text)).map((one) => [one.name, count(one.count), count(one.refused),
+    routesOf(metricsOf(text)).map((one) => [one.name === "other" ? "other: the page's files, unknown addresses" : one.name,
+      count(one.count), count(one.refused),
       count(one.failed), ms(one.mean), ms(one.most)]));
 }

@@ -1,7 +1,7 @@
 // Somebody's ratings. They live in this tab (sessionStorage), so that a visitor can start at once,
 // a service is never asked to store a stranger, and forgetting is complete.
 
-import { keyOf } from "./api.js";
+import { keyOf, readBack, written } from "./api.js";
 
 export class Person extends EventTarget {
   constructor(name) {
@@ -17,7 +17,7 @@ export class Person extends EventTarget {
 
   restore() {
     try {
-      for (const one of JSON.parse(sessionStorage.getItem(`ordbm ${this.name}`)) ?? []) {
+      for (const one of readBack(sessionStorage.getItem(`ordbm ${this.name}`)) ?? []) {
         this.ratings.set(keyOf(one.item), one);
       }
     } catch { /* nothing to begin with */ }
@@ -25,7 +25,7 @@ export class Person extends EventTarget {
 
   store() {
     try {
-      sessionStorage.setItem(`ordbm ${this.name}`, JSON.stringify([...this.ratings.values()]));
+      sessionStorage.setItem(`ordbm ${this.name}`, written([...this.ratings.values()]));
     } catch { /* memory alone, then */ }
   }
 

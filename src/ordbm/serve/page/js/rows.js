@@ -2,7 +2,7 @@
 
 import { belief, called } from "./belief.js";
 import { h } from "./dom.js";
-import { segment } from "./api.js";
+import { keyOf, segment } from "./api.js";
 import { percent, signed } from "./movement.js";
 import { ratingControl } from "./rating_control.js";
 
@@ -16,7 +16,7 @@ export function titleLink(one, told = {}) {
 export function titleRow({ scale, person, line, rank, change, reason, note, hold,
   heading = "h2" }) {
   const title = called(line);
-  const supposed = person.supposed && keyEquals(person.supposed.item, line.item);
+  const supposed = person.supposed && keyOf(person.supposed.item) === keyOf(line.item);
   return h("li", { class: "row" },
     h("div", { class: "rank" },
       rank === undefined ? null : h("span", { class: "place" }, String(rank)),
@@ -34,8 +34,6 @@ export function titleRow({ scale, person, line, rank, change, reason, note, hold
         : person.rate(line.item, title, level)),
     })));
 }
-
-const keyEquals = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 function badge({ isNew, climbed }) {
   if (isNew) return h("span", { class: "badge new" }, "new");

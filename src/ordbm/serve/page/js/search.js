@@ -2,6 +2,7 @@
 
 import { ask, get, keyOf } from "./api.js";
 import { fresh, h, speak } from "./dom.js";
+import { complain } from "./notice.js";
 import { titleRow } from "./rows.js";
 
 const SHOWN = 6;
@@ -50,7 +51,7 @@ export function searchBox({ page, person = page.you, signal, label = "Search tit
 
   input.addEventListener("input", () => {
     clearTimeout(timer);
-    timer = setTimeout(() => look().catch((error) => speak(error.message)), PATIENCE);
+    timer = setTimeout(() => look().catch(complain), PATIENCE);
   });
   input.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
@@ -59,7 +60,7 @@ export function searchBox({ page, person = page.you, signal, label = "Search tit
   });
   person.addEventListener("change", ({ detail }) => {
     if (detail.step && !detail.isUndo && found.contains(document.activeElement)) input.focus();
-    if (input.value) look().catch((error) => speak(error.message));
+    if (input.value) look().catch(complain);
   }, { signal });
   return h("search", { class: "search" },
     h("label", { for: id, class: "unseen" }, label), input, found, none);

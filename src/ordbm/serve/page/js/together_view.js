@@ -4,6 +4,7 @@ import { ask, keyOf } from "./api.js";
 import { picture } from "./distribution.js";
 import { fresh, h, keepingFocus, speak } from "./dom.js";
 import { percent } from "./movement.js";
+import { complain } from "./notice.js";
 import { titleLink } from "./rows.js";
 import { searchBox } from "./search.js";
 import { yours } from "./yours.js";
@@ -97,7 +98,7 @@ export async function togetherView({ page, place, signal }) {
 
   for (const person of [you, companion]) {
     person.addEventListener("change", () => {
-      refresh().catch((error) => speak(error.message));
+      refresh().catch(complain);
     }, { signal });
   }
   await refresh();
