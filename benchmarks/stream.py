@@ -48,6 +48,7 @@ import ordbm
 
 HERE = Path(__file__).resolve().parent
 FILE = HERE.parent.parent / "shared" / "data" / "ml-1m.zip"
+RIVER = ("river BiasedMF", "river BiasedMF, one by one", "river Baseline")
 CACHE = HERE / ".cache" / "stream"
 ONE: dict[str, Any] = {"members": 1, "presence": False, "context": False, "threads": 1}
 WHOLE_FIRST, WHOLE_BATCH, WHOLE_REFIT = 0.01, 20, 0.3
@@ -275,7 +276,7 @@ def batch_figures(path: Path, protocol: str) -> dict[str, Any]:
             add(f"{called}, {peer['how'].item()}", peer["prediction"], float(peer["seconds"]))
     river = kept("river")
     if river is not None and protocol == "time":
-        for name in ("river BiasedMF", "river Baseline"):
+        for name in RIVER:
             add(name, river[name][-len(streamed) :], float(river[f"{name} seconds"]))
     found["beside retraining"] = retraining_figures(protocol, batches, parts, ours)
     return found
@@ -322,7 +323,7 @@ def stream_figures(path: Path, name: str, begin: int, n_parts: int) -> dict[str,
     )
     parts = parts_of(learnt, streamed)
     tables = {"ordbm": ours}
-    for peer in ("river BiasedMF", "river Baseline"):
+    for peer in RIVER:
         loss = losses(river[peer][begin : begin + len(streamed)], streamed.rating)
         tables[peer] = {
             "rmse": loss["rmse"],
