@@ -86,7 +86,7 @@ presence: $(VENV)/.dev  ## Measure what presence gives and costs (ARGS="--only r
 context: $(VENV)/.dev  ## Measure what the times of ratings tell (ARGS="--data ml-100k --members 1")
 	PYTHON=$(BIN)/python benchmarks/context $(ARGS)
 
-stream: $(VENV)/.dev  ## Measure a model that grows with a stream of ratings (ARGS="--parts grown,whole")
+stream: $(VENV)/.dev  ## Measure a model that grows with a stream of ratings (ARGS="--parts grown,late")
 	PYTHON=$(BIN)/python benchmarks/stream $(ARGS)
 
 interruptions: $(VENV)/.dev  ## Interrupt and kill commands in every phase, 500 times each

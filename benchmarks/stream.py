@@ -1,13 +1,14 @@
 """MovieLens 1M in time order: predicted, then learnt, beside river, retraining and other libraries.
 
-    benchmarks/stream [--parts grown,retrained,whole,single,refitted,foldin] [--protocols time]
+    benchmarks/stream [--parts grown,retrained,early,late,single,refitted,foldin] [--protocols time]
 
 - grown: the earliest 70 % are learnt, the rest comes in 50 batches, each taken in by `partial_fit`
 - retrained: a machine learnt from everything that came before a batch; as many as there is time for
-- whole: the whole stream from its first hundredth on, beside river's models, which learn rating by
-  rating; ours takes in 20 ratings at a time and learns anew with each three tenths more
-- single: as grown, but each group of ratings by itself (`--batches 2` of them)
-- refitted: other libraries fitted anew to everything as often as ours could pay for
+- early, late: from the first to the tenth hundredth of the stream, and its last 30 %, beside
+  river, which learns rating by rating from the first on; ours takes in 100 ratings at a time, early
+  on it learns anew with each three tenths more
+- single: as late, but each group of ratings by itself, for 6,000 ratings
+- refitted: other libraries fitted anew to everything as the stream goes on
 - foldin: a factorisation that folds in users and items
 
 By "time" nearly all items are known when the batches begin, and by "items" a fifth of them comes
@@ -26,7 +27,7 @@ import warnings
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from features import python_of
@@ -48,11 +49,27 @@ import ordbm
 
 HERE = Path(__file__).resolve().parent
 FILE = HERE.parent.parent / "shared" / "data" / "ml-1m.zip"
+DRIFTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.45)
 RIVER = ("river BiasedMF", "river BiasedMF, one by one", "river Baseline")
 CACHE = HERE / ".cache" / "stream"
 ONE: dict[str, Any] = {"members": 1, "presence": False, "context": False, "threads": 1}
-WHOLE_FIRST, WHOLE_BATCH, WHOLE_REFIT = 0.01, 20, 0.3
-WHOLE_PARTS = 100  # of the stream, after each of which the model is saved
+
+
+class Stretch(NamedTuple):
+    """A part of the stream."""
+
+    begin: float
+    end: float
+    batch: int
+    refit: float | None
+    n_parts: int  # after each of which the model is saved
+
+
+STRETCHES = {
+    "early": Stretch(0.01, 0.1, 100, 0.3, 3),
+    "late": Stretch(LEARNT_FIRST, 1.0, 100, None, 30),
+    "single": Stretch(LEARNT_FIRST, 0.706, 1, None, 1),
+}
 # Before which batches a machine is learnt anew, spread first: each is a fit of everything.
 SPREAD = (0, 25, 49, 12, 37, 6, 18, 31, 43, 3, 9, 15, 21, 28, 34, 40, 46)
 
@@ -134,49 +151,41 @@ def retrained(path: Path, protocol: str, clock: Clock) -> None:
             np.savez(target, p=model.predict_proba(batch.user, batch.item), seconds=seconds)
 
 
-def whole(path: Path, clock: Clock) -> None:
-    """The stream from its first hundredth on, part by part."""
-    stream = read(path)
-    group = stream.group
-    share = np.linspace(WHOLE_FIRST, 1, WHOLE_PARTS + 1)
-    ends = group[np.searchsorted(group, share * len(stream))]
-    for number, (begin, end) in enumerate(pairwise(ends.tolist())):
-        target = CACHE / f"whole-{number}.npz"
+def ends_of(stream: Stream, name: str) -> np.ndarray:
+    """Where the parts of a stretch begin and end."""
+    told = STRETCHES[name]
+    share = np.linspace(told.begin, told.end, told.n_parts + 1)
+    ends: np.ndarray = stream.group[np.searchsorted(stream.group, share * len(stream))]
+    return ends
+
+
+def stretch(path: Path, name: str, clock: Clock) -> None:
+    """A stretch of the stream, part by part."""
+    stream, told = read(path), STRETCHES[name]
+    for number, (begin, end) in enumerate(pairwise(ends_of(stream, name).tolist())):
+        target = CACHE / f"{name}-{number}.npz"
+        before = CACHE / f"{name}-{number - 1}.ordbm"
         if not clock.missing(target):
             continue
-        before = CACHE / f"whole-{number - 1}.ordbm"
-        started = time.process_time()
         if number:
             model = ordbm.load(before)
+        elif told.begin == LEARNT_FIRST:
+            model = ordbm.load(first_model(path, "time", clock))
         else:
             model = ordbm.OrdinalBM(**ONE).fit(ratings_of(stream.at(slice(0, begin)), times=True))
-        progressed(model, stream.at(slice(begin, end)), target, WHOLE_BATCH, WHOLE_REFIT, started)
+        progressed(model, stream.at(slice(begin, end)), target, told)
         before.unlink(missing_ok=True)
-
-
-def single(path: Path, batches: int, clock: Clock) -> None:
-    """Group by group, for the first batches of the stream."""
-    _, parts = cut(path, "time")
-    for number in range(batches):
-        target = CACHE / f"single-{number}.npz"
-        if not clock.missing(target):
-            continue
-        before = CACHE / f"single-{number - 1}.ordbm"
-        model = ordbm.load(before if number else first_model(path, "time", clock))
-        progressed(model, parts[number], target, 1, None, time.process_time())
 
 
 def progressed(
     model: ordbm.OrdinalBM,
     stream: Stream,
     target: Path,
-    batch: int,
-    refit: float | None,
-    started: float,
+    how: Stretch,
 ) -> None:
     """Losses and seconds, and the model as it is then."""
-    told = ratings_of(stream, times=True)
-    found = ordbm.progressive_validation(model, told, batch=batch, refit=refit)
+    told, started = ratings_of(stream, times=True), time.process_time()
+    found = ordbm.progressive_validation(model, told, batch=how.batch, refit=how.refit)
     model.save(target.with_suffix(".ordbm"))
     seconds = time.process_time() - started
     # Within a second people come in another order there: each loss to its place in the stream.
@@ -196,7 +205,7 @@ def progressed(
 def of_peers(path: Path, told: argparse.Namespace, clock: Clock) -> None:
     """Their predictions, each in an environment of its own."""
     jobs: list[tuple[str, str, list[str]]] = []
-    if "whole" in told.parts:
+    if {"early", "late", "single"} & set(told.parts):
         jobs.append(("river", "peers-stream", ["stream_river.py"]))
     for protocol in told.protocols:
         if "refitted" in told.parts:
@@ -274,10 +283,6 @@ def batch_figures(path: Path, protocol: str) -> dict[str, Any]:
         peer = kept(f"{name}-{protocol}")
         if peer is not None:
             add(f"{called}, {peer['how'].item()}", peer["prediction"], float(peer["seconds"]))
-    river = kept("river")
-    if river is not None and protocol == "time":
-        for name in RIVER:
-            add(name, river[name][-len(streamed) :], float(river[f"{name} seconds"]))
     found["beside retraining"] = retraining_figures(protocol, batches, parts, ours)
     return found
 
@@ -300,6 +305,7 @@ def retraining_figures(
         "batches": sorted(again),
         "growing": scored(losses(ours["prediction"][chosen], rating), few),
         "retrained": scored(losses(anew, rating), few),
+        "lost by drift": lost_by_drift(batches, again, ours["prediction"], ends),
         "seconds of a retraining": each,
         "seconds of all 50": BATCHES * each,
         "seconds of growing, all 50": float(ours["seconds"].sum()),
@@ -307,8 +313,30 @@ def retraining_figures(
     }
 
 
-def stream_figures(path: Path, name: str, begin: int, n_parts: int) -> dict[str, Any] | None:
-    """Losses along the stream, of ours and of river's, on the same ratings."""
+def lost_by_drift(
+    batches: list[Stream], again: dict[int, Any], prediction: np.ndarray, ends: np.ndarray
+) -> list[dict[str, Any]]:
+    """Log-loss of growing above that of retraining, by the drift before a batch."""
+    found = []
+    for low, high in pairwise(DRIFTS):
+        gaps = [
+            (
+                losses(prediction[ends[k] : ends[k + 1]], batches[k].rating)["log_loss"]
+                - losses(one["p"], batches[k].rating)["log_loss"]
+            ).mean()
+            for k, one in again.items()
+            if low <= ends[k] / (LEARNT_FIRST * ends[-1] / (1 - LEARNT_FIRST)) < high
+        ]
+        if gaps:
+            row = {"drift": [low, high], "batches": len(gaps), "lost": float(np.mean(gaps))}
+            found.append(row)
+    return found
+
+
+def stream_figures(path: Path, name: str) -> dict[str, Any] | None:
+    """Losses along a stretch, of ours and of river's, on the same ratings."""
+    stream, n_parts = read(path), STRETCHES[name].n_parts
+    begin = int(ends_of(stream, name)[0])
     done = [kept(f"{name}-{number}") for number in range(n_parts)]
     done = done[: next((k for k, one in enumerate(done) if one is None), n_parts)]
     river = kept("river")
@@ -354,10 +382,9 @@ def stream_figures(path: Path, name: str, begin: int, n_parts: int) -> dict[str,
 def main() -> None:
     """Compute what is missing, and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    every = "grown,retrained,whole,single,refitted,foldin"
+    every = "grown,retrained,early,late,single,refitted,foldin"
     parser.add_argument("--parts", default=every, type=lambda text: text.split(","))
     parser.add_argument("--protocols", default="time,items", type=lambda text: text.split(","))
-    parser.add_argument("--batches", default=2, type=int, help="of `single`")
     parser.add_argument("--minutes", default=1e6, type=float, help="after which nothing is begun")
     parser.add_argument("--file", type=Path, default=FILE, help="ml-1m.zip")
     parser.add_argument("--results", type=Path, default=HERE / "results" / "stream.json")
@@ -371,26 +398,18 @@ def main() -> None:
         for protocol in told.protocols:
             if "grown" in told.parts:
                 grown(told.file, protocol, clock)
-        if "single" in told.parts:
-            single(told.file, told.batches, clock)
         of_peers(told.file, told, clock)
-        if "whole" in told.parts:
-            whole(told.file, clock)
+        for name in STRETCHES:
+            if name in told.parts:
+                stretch(told.file, name, clock)
         for protocol in told.protocols:
             if "retrained" in told.parts:
                 retrained(told.file, protocol, clock)
     except StoppedError:
         print("the minutes are over: start again to go on")
-    stream = read(told.file)
-    group = stream.group
-    begins = {
-        name: int(group[np.searchsorted(group, share * len(stream))])
-        for name, share in (("whole", WHOLE_FIRST), ("single", LEARNT_FIRST))
-    }
     found: dict[str, Any] = {"commit": commit(), "cpu": cpu_model()}
     found |= {protocol: batch_figures(told.file, protocol) for protocol in ("time", "items")}
-    found["whole"] = stream_figures(told.file, "whole", begins["whole"], WHOLE_PARTS)
-    found["single"] = stream_figures(told.file, "single", begins["single"], told.batches)
+    found |= {name: stream_figures(told.file, name) for name in STRETCHES}
     told.results.write_text(json.dumps(found, indent=1) + "\n")
     told.results.with_suffix(".md").write_text(page(found))
     print(told.results.with_suffix(".md"))

@@ -7,7 +7,11 @@ from typing import Any
 
 CALLED = {"rmse": "RMSE", "mae": "MAE", "mae_mean": "MAE", "mae_median": "MAE of the median"}
 CALLED |= {"mae_nearest": "MAE at the nearest level", "log_loss": "log-loss"}
-STREAMS = {"whole": "The whole stream, beside river", "single": "One group at a time, beside river"}
+STREAMS = {
+    "early": "The stream from its first to its tenth hundredth, beside river",
+    "late": "The last 30 %, beside river",
+    "single": "One group at a time, beside river",
+}
 BATCHES = {
     "time": "The last 30 % in 50 batches",
     "items": "The last 30 % in 50 batches, a fifth of the items new",
@@ -56,6 +60,12 @@ def _batches(one: Mapping[str, Any]) -> Iterator[str]:
     both = {name: again[name] for name in ("growing", "retrained")}
     for measure in ("log_loss", "rmse"):
         yield from _table(both, measure)
+    yield "| drift before the batch | batches | log-loss lost |"
+    yield "| --- | ---: | ---: |"
+    for row in again["lost by drift"]:
+        low, high = row["drift"]
+        yield f"| {low:g} to {high:g} | {row['batches']} | {row['lost']:+.4f} |"
+    yield ""
     yield (
         f"All 50 batches took {again['seconds of growing, all 50']:.1f} s to take in; 50 fits, of "
         f"{again['seconds of a retraining']:.1f} s each, {again['seconds of all 50']:.0f} s: "
