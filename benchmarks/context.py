@@ -1,7 +1,7 @@
 """What the times of ratings tell: the default with a time and without, and myFM with dates.
 
     benchmarks/context [--data ml-1m,ml-100k,ml-small] [--split 0.2,0.1,time] [--members N] [--peer]
-                       [--validation]
+                       [--minutes M] [--validation]
 
 Splits are 80/20 and 90/10 by user at random, and the latest fifth of all ratings (`time`). A random
 split holds out ratings between those of the same evening. `--validation` holds a tenth out of the
@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 import ordbm
+from provenance import commit, cpu_model
 
 HERE = Path(__file__).resolve().parent
 FILES = HERE.parents[1] / "shared" / "data"
@@ -57,7 +58,7 @@ def ours(train: ordbm.Ratings, test: ordbm.Ratings, members: int | None) -> list
     return rows
 
 
-def peer(train: ordbm.Ratings, test: ordbm.Ratings) -> Row:
+def peer(train: ordbm.Ratings, test: ordbm.Ratings, minutes: float | None) -> Row:
     """myFM on the same parts, in the environment of peers."""
     python = subprocess.run(  # noqa: S603 - our own script
         [HERE / "environment", "peers"], check=True, stdout=subprocess.PIPE, text=True
@@ -75,6 +76,7 @@ def peer(train: ordbm.Ratings, test: ordbm.Ratings) -> Row:
             path, n_users=train.n_users, n_items=train.n_items, values=train.scale.values, **columns
         )
         told = [python, HERE / "peers" / "myfm_dates.py", path]
+        told += ["--minutes", str(minutes)] if minutes else []
         done = subprocess.run(  # noqa: S603 - our own script
             told, check=True, stdout=subprocess.PIPE, text=True
         )
@@ -106,9 +108,11 @@ def main() -> None:
     parser.add_argument("--split", default=",".join(SPLITS))
     parser.add_argument("--members", type=int)
     parser.add_argument("--peer", action="store_true", help="myFM instead of ordbm")
+    parser.add_argument("--minutes", type=float, help="after which the peer draws no more")
     parser.add_argument("--validation", action="store_true")
     parser.add_argument("--files", type=Path, default=FILES)
     told = parser.parse_args()
+    where = {"commit": commit(), "cpu": cpu_model()}
     for data in told.data.split(","):
         ratings = ordbm.read_ratings(told.files / SETS[data])
         for name in told.split.split(","):
@@ -116,11 +120,13 @@ def main() -> None:
             train, test = ordbm.hold_out(ratings, fraction, seed=0, by=by)
             if told.validation:
                 train, test = ordbm.hold_out(train, 0.1, seed=1, by=by)
-            found = [peer(train, test)] if told.peer else ours(train, test, told.members)
+            found = (
+                [peer(train, test, told.minutes)] if told.peer else ours(train, test, told.members)
+            )
             split = f"{name}{', validation' if told.validation else ''}"
             with ROWS.open("a") as file:
                 for scores in found:
-                    row = {"data": data, "split": split, **scores}
+                    row = {"data": data, "split": split, **scores, **where}
                     print(json.dumps(row), flush=True)
                     file.write(json.dumps(row) + "\n")
             rows = [json.loads(line) for line in ROWS.read_text().splitlines()]
