@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from provenance import commit, cpu_model
 
 import ordbm
-from provenance import commit, cpu_model
 
 HERE = Path(__file__).resolve().parent
 FILES = HERE.parents[1] / "shared" / "data"

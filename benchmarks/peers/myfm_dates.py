@@ -1,6 +1,6 @@
 """myFM's ordered probit with dates and implicit features, in the manner of timeSVD++. Prints JSON.
 
-    python benchmarks/peers/myfm_dates.py PARTS.npz [--rank 10] [--draws 512] [--minutes M]
+    python benchmarks/peers/myfm_dates.py PARTS.npz [--rank 32] [--draws 512] [--minutes M]
 
 PARTS.npz has user, item, level (from 0) and time (seconds) of the training and of the test
 ratings, as `benchmarks/context.py` writes them. One-hot users, items and days, and beside a user
@@ -35,7 +35,7 @@ def main() -> None:
     """Fit, predict the test ratings, print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", type=Path)
-    parser.add_argument("--rank", type=int, default=10)
+    parser.add_argument("--rank", type=int, default=32)
     parser.add_argument("--draws", type=int, default=512)
     parser.add_argument("--minutes", type=float)
     arguments = parser.parse_args()
@@ -76,7 +76,7 @@ def main() -> None:
             "log_loss": float(-np.log(np.maximum(proba[range(len(truth)), truth], 1e-300)).mean()),
         }
 
-    def look(draw, fm, hyper, history):
+    def look(draw, fm, *_):
         """Adds a draw's probabilities, so that no draw has to be kept."""
         nonlocal kept
         spent = (time.perf_counter() - started) / 60
