@@ -1,11 +1,12 @@
 """What the times of ratings tell: the default with a time and without, and myFM with dates.
 
     benchmarks/context [--data ml-1m,ml-100k,ml-small] [--split 0.2,0.1,time] [--members N] [--peer]
-                       [--minutes M] [--validation]
+                       [--minutes M] [--validation] [--checkpoint FOLDER]
 
 Splits are 80/20 and 90/10 by user at random, and the latest fifth of all ratings (`time`). A random
 split holds out ratings between those of the same evening. `--validation` holds a tenth out of the
 training part instead, and leaves the test ratings alone: all that was chosen was chosen so.
+With `--checkpoint` a call that was ended goes on where it was when it is said again.
 Each finished measurement is a row of `benchmarks/results/context.jsonl`, and `context.md` a table
 of them all.
 """
@@ -44,10 +45,13 @@ def untimed(ratings: ordbm.Ratings) -> ordbm.Ratings:
     return ordbm.Ratings.of_rows(ratings.users, ratings.items, ratings.scale, ratings.by_user)
 
 
-def ours(train: ordbm.Ratings, test: ordbm.Ratings, members: int | None) -> list[Row]:
+def ours(
+    train: ordbm.Ratings, test: ordbm.Ratings, members: int | None, folder: Path | None
+) -> list[Row]:
     """Scores of one model, asked without times and with them."""
     started = time.perf_counter()
-    model = ordbm.OrdinalBM(members=members, presence=False).fit(train)
+    model = ordbm.OrdinalBM(members=members, presence=False)
+    model.fit(train, checkpoint=folder, resume=folder is not None)
     seconds = time.perf_counter() - started
     size = f", {members} machine{'s' * (members > 1)}" if members else ""
     rows = []
@@ -110,6 +114,7 @@ def main() -> None:
     parser.add_argument("--peer", action="store_true", help="myFM instead of ordbm")
     parser.add_argument("--minutes", type=float, help="after which the peer draws no more")
     parser.add_argument("--validation", action="store_true")
+    parser.add_argument("--checkpoint", type=Path)
     parser.add_argument("--files", type=Path, default=FILES)
     told = parser.parse_args()
     where = {"commit": commit(), "cpu": cpu_model()}
@@ -120,10 +125,12 @@ def main() -> None:
             train, test = ordbm.hold_out(ratings, fraction, seed=0, by=by)
             if told.validation:
                 train, test = ordbm.hold_out(train, 0.1, seed=1, by=by)
-            found = (
-                [peer(train, test, told.minutes)] if told.peer else ours(train, test, told.members)
-            )
             split = f"{name}{', validation' if told.validation else ''}"
+            if told.peer:
+                found = [peer(train, test, told.minutes)]
+            else:
+                folder = told.checkpoint and told.checkpoint / f"{data} {split} {told.members}"
+                found = ours(train, test, told.members, folder)
             with ROWS.open("a") as file:
                 for scores in found:
                     row = {"data": data, "split": split, **scores, **where}
