@@ -9,9 +9,11 @@ import pytest
 import ordbm
 from cli_runs import answer, json_answer
 from ordbm import OrdinalBM, Ratings, hold_out
+from ordbm.data.csr import CSR
 from ordbm.errors import ModelFileError, RatingsError, SettingsError
+from ordbm.inference.context_forces import _directions, _orders
 from ordbm.inference.people import Users
-from ordbm.kernels.context import context_means
+from ordbm.kernels.context import FIRST_COLUMN, ORDER, TIME, context_means
 from ordbm.model.context_links import ContextLinks, level_basis
 from ordbm.persistence.container import read_container, write_container
 from ordbm.training.context_learning import PRECISION, context_weights
@@ -49,26 +51,64 @@ def ids_of(ratings):
     )
 
 
-@pytest.mark.parametrize("scales", [(10.0, 300.0), (0.0,)])
-def test_sums_are_those_of_the_formula(scales):
+KERNELS = [
+    (TIME, 10.0, False), (TIME, 300.0, True), (TIME, 0.0, False), (ORDER, 1.5, False),
+    (FIRST_COLUMN, 0.0, False), (FIRST_COLUMN, 0.0, True),
+]  # fmt: skip
+
+
+def test_sums_are_those_of_the_formula():
     rng = np.random.default_rng(1)
     start = np.array([0, 4, 4, 9])
     column = np.array([0, 2, 3, 5, 0, 1, 2, 4, 6], np.int32)
-    place = np.where(rng.random(9) < 0.2, np.nan, rng.integers(3, size=9) * 100.0)
+    place = np.stack([rng.integers(4, size=9) * 100.0, rng.integers(2, size=9)], axis=1)
+    place[[1, 6]] = np.nan
+    place[[2, 4], 1] = np.inf
     residual = rng.standard_normal((9, 2))
     person, item = np.array([0, 0, 1, 2, 2]), np.array([2, 4, 1, 6, 6])
-    at = np.array([100.0, 0.0, 7.0, 200.0, 50.0])
+    at = np.array([[100.0, 1.0], [0.0, 0.0], [7.0, 1.0], [200.0, -np.inf], [-np.inf, 1.0]])
+    rows = CSR(start, column, column, np.empty(0), column[:0])
+    axes, scales, alike = map(np.array, zip(*KERNELS, strict=True))
+    shrinkage = np.where(alike, 1.0, 5.0)
+    direction = rng.standard_normal((7, 3))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     out = np.full((5, len(scales), 2), np.nan)
     context_means(
-        0, 5, person, item, at, start, column, place, residual, np.array(scales), 5.0, out
-    )
+        0, 5, person, item, at, start, column, place, _orders(rows, place[:, 0]), residual,
+        direction, axes, scales, alike, shrinkage, np.empty(out.shape[:2]), out,
+    )  # fmt: skip
     for p in range(5):
         mine = [j for j in range(start[person[p]], start[person[p] + 1]) if column[j] != item[p]]
-        for k, scale in enumerate(scales):
-            apart = np.nan_to_num(np.abs(at[p] - place[mine]))
-            near = np.exp(-apart / scale) if scale else (apart == 0).astype(float)
-            expected = (near[:, None] * residual[mine]).sum(axis=0) / (5.0 + near.sum())
+        for k, (axis, scale, like) in enumerate(KERNELS):
+            near = np.array([nearness(at[p], place, mine, j, axis, scale) for j in mine])
+            if like:
+                near = near * np.maximum(direction[column[mine]] @ direction[item[p]], 0) ** 4
+            expected = (near[:, None] * residual[mine]).sum(axis=0) / (shrinkage[k] + near.sum())
             np.testing.assert_allclose(out[p, k], expected, rtol=1e-12)
+
+
+def nearness(at, place, others, j, axis, scale):
+    """By the book: how near the rating j is to the question."""
+    where = 0 if axis < FIRST_COLUMN else axis - 1
+    if np.isnan(place[j, where]):
+        return 1.0
+    if np.isinf(place[j, where]) or np.isinf(at[where]):
+        return 0.0
+    apart = abs(at[where] - place[j, where])
+    if axis == ORDER:
+        times = place[others, 0]
+
+        def before(t):
+            return (times < t).sum() + (times == t).sum() / 2
+
+        apart = abs(before(at[0]) - before(place[j, 0]))
+    return np.exp(-apart / scale) if scale else float(apart == 0)
+
+
+def links_of(weight):
+    """Links by whatever kernels."""
+    n = len(weight)
+    return ContextLinks(np.zeros(n, int), np.ones(n), np.zeros(n, bool), np.ones(n), weight)
 
 
 def test_weights_are_where_the_penalised_log_likelihood_is_flat_and_no_other_is_higher():
@@ -76,11 +116,15 @@ def test_weights_are_where_the_penalised_log_likelihood_is_flat_and_no_other_is_
     basis = level_basis(np.array([1.0, 2.0, 3.0, 5.0]))
     proba = rng.dirichlet(np.ones(4), 500)
     force = rng.standard_normal((500, 3, 2))
-    truth = ContextLinks(np.ones(3), 1.0, rng.standard_normal((3, 2)))
+    truth = ContextLinks(
+        np.zeros(3, int), np.ones(3), np.zeros(3, bool), 1.0, rng.standard_normal((3, 2))
+    )
     level = np.array([rng.choice(4, p=p) for p in truth.in_context(proba, force, basis)])
 
     def value(weight):
-        found = ContextLinks(np.ones(3), 1.0, weight).in_context(proba, force, basis)
+        found = ContextLinks(
+            np.zeros(3, int), np.ones(3), np.zeros(3, bool), 1.0, weight
+        ).in_context(proba, force, basis)
         return np.log(found[np.arange(500), level]).sum() - PRECISION / 2 * (weight**2).sum()
 
     found = context_weights(proba, basis, force, level)
@@ -97,7 +141,9 @@ def test_weights_are_where_the_penalised_log_likelihood_is_flat_and_no_other_is_
 def test_a_context_tilts_by_the_exponential_of_its_features():
     basis = level_basis(np.array([1.0, 2.0, 3.0]))
     proba = np.array([[0.2, 0.3, 0.5]])
-    links = ContextLinks(np.ones(1), 1.0, np.array([[0.7, -0.2]]))
+    links = ContextLinks(
+        np.zeros(1, int), np.ones(1), np.zeros(1, bool), 1.0, np.array([[0.7, -0.2]])
+    )
     force = np.array([[[1.5, 2.0]]])
     expected = proba[0] * np.exp(0.7 * 1.5 * basis[:, 0] - 0.2 * 2.0 * basis[:, 1])
     found = links.in_context(proba, force, basis)[0]
@@ -137,9 +183,13 @@ def test_an_answer_is_the_formula_with_the_residuals_of_the_others(model):
     residual = basis[rows.level[mine]] - model.predict_proba([user] * len(ids), ids) @ basis
     others = rows.column[mine] != target
     tilt = np.zeros(5)
-    for k, scale in enumerate(links.scales):
-        near = np.exp(-np.abs(at - state.times[mine]) / scale) * others
-        force = near @ residual / (links.shrinkage + near.sum())
+    place, among = state.places[mine], np.flatnonzero(others)
+    direction = _directions(state)
+    likeness = np.maximum(direction[rows.column[mine]] @ direction[target], 0) ** 4
+    for k, (axis, scale) in enumerate(zip(links.axes, links.scales, strict=True)):
+        near = np.array([nearness([at], place, among, j, axis, scale) for j in range(len(ids))])
+        near = near * others * (likeness if links.alike[k] else 1.0)
+        force = near @ residual / (links.shrinkage[k] + near.sum())
         tilt += basis @ (links.weight[k] * force)
     expected = model.predict_proba(user, item)[0] * np.exp(tilt)
     found = model.predict_proba(user, item, at=at)[0]
@@ -196,8 +246,8 @@ def test_what_is_said_now_was_given_now(model):
     when = dict(zip(rows.column[mine].tolist(), state.times[mine].tolist(), strict=True))
     when[int(state.items.codes([3])[0])] = np.nan
     expected = [when[c] for c in people.given.column.tolist()]
-    np.testing.assert_array_equal(people.given_times, expected)
-    assert Users(state).given_times is state.times
+    np.testing.assert_array_equal(people.given_places[:, 0], expected)
+    assert Users(state).given_places is state.places
 
 
 def test_an_explanation_has_a_part_for_the_time(model):
@@ -206,10 +256,10 @@ def test_an_explanation_has_a_part_for_the_time(model):
     above = model.predict_proba(7, 3, at=at)[0, int(timed.threshold) - 1 :].sum()
     assert timed.final == pytest.approx(np.log(above / (1 - above)), rel=1e-4)
     assert timed.base + sum(part.effect for part in timed.parts) == pytest.approx(timed.final)
-    assert [part.kind for part in timed.parts].count("time") == 1
+    assert [part.kind for part in timed.parts].count("context") == 1
     again = model.explain(7, 3, threshold=timed.threshold)
-    assert timed.parts != again.parts == [one for one in timed.parts if one.kind != "time"]
-    assert "what the user rated about then" in str(timed)
+    assert timed.parts != again.parts == [one for one in timed.parts if one.kind != "context"]
+    assert "what the user rated in such a context" in str(timed)
     assert plain.to_dict() == model.explain(7, 3).to_dict()
 
 
@@ -231,6 +281,14 @@ def test_ctrl_c_while_times_are_learnt_leaves_the_model(split, early):
     assert model.interrupted
     assert model.context is None
     assert np.isfinite(model.predict(*ids_of(test), at=test.times)).all()
+
+
+def test_an_estimate_counts_the_trial(split):
+    train, _ = split
+    with_times, without = (OrdinalBM(**TINY | {"context": told}).estimate(train)
+                           for told in (True, False))  # fmt: skip
+    assert with_times.seconds > 1.2 * without.seconds
+    assert with_times.memory >= without.memory
 
 
 def test_threads_and_seeds_give_the_same_bits(split):
@@ -273,14 +331,17 @@ def grown_ratings(model, user):
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
-        ("context.scale", np.array([60.0, 600.0, -1.0, 5.0])),
-        ("context.scale", np.array([60.0, 600.0, np.nan, 5.0])),
-        ("context.scale", np.ones(101)),
+        ("context.axis", np.full(10, 2)),
+        ("context.axis", np.full(10, -1)),
+        ("context.scale", np.array([60.0, 600.0, -1.0, 5.0] + [1.0] * 6)),
+        ("context.scale", np.array([60.0, 600.0, np.nan, 5.0] + [1.0] * 6)),
+        ("context.scale", np.ones(1001)),
+        ("context.alike", np.full(10, 2, np.uint8)),
         ("context.shrinkage", np.zeros(1)),
         ("context.shrinkage", np.array([np.inf])),
-        ("context.weight", np.full((4, 2), 1e9)),
-        ("context.weight", np.full((4, 2), np.nan)),
-        ("context.weight", np.zeros((4, 3))),
+        ("context.weight", np.full((10, 2), 1e9)),
+        ("context.weight", np.full((10, 2), np.nan)),
+        ("context.weight", np.zeros((10, 3))),
         ("ratings.time", None),
     ],
 )
@@ -307,7 +368,7 @@ def test_the_command_line_says_when(model, tmp_path):
     plain = predicted(tmp_path, "pairs.csv", "--time-column", "none")
     np.testing.assert_allclose([row["mean"] for row in plain], model.predict([1, 2], [3, 4]))
     words = re.sub(r"\s+", " ", answer("inspect", tmp_path / "model"))
-    assert "links by time" in words
+    assert "links by context" in words
 
 
 def predicted(folder, name, *told):

@@ -176,6 +176,16 @@ def test_files_bring_their_times(tmp_path, name, text, times):
     assert not read_ratings(path).has_times
 
 
+def test_times_of_a_file_are_scaled_once(tmp_path):
+    """Seconds past the year 5000, of a date or of finer numbers, are not taken for finer ones."""
+    path = tmp_path / "r.csv"
+    for texts in (["9999-12-31", "2001-02-03"], ["97830", "1e150"]):
+        lines = [f"{row},{row},3,{text}\n" for row, text in enumerate(texts)]
+        path.write_text("user,item,rating,time\n" + "".join(lines))
+        found = read_ratings(path, time="time").times
+        np.testing.assert_array_equal(found, times_in_seconds(texts))
+
+
 def test_the_netflix_files_have_dates():
     text = b"1:\n5,3,2005-09-06\n6,4,2005-09-07\n"
     found = read_ratings(io.BytesIO(text), layout="netflix")

@@ -56,6 +56,25 @@ NUMBERS = [
     *("3,5", "nan", "inf", "-inf", "", " 4", "4 ", "1_0", "0x10", "٣", "1e400", "1e-400", "five"),
     *("1e149", "1e151", "-0", "0.1", "0.30000000000000004", "100", "2.50", "NaN", "1,000", "3/5"),
 ]
+TIMES = [
+    *("1", "2", "97830", "978300760", "978300761.5", "2001-02-03", "1e9", "-5", "+7", "05", ".5"),
+    *("978300760000", "978300760000000", "978300760000000000", "1e18", "1e150", "2001-02-03T04:05"),
+    *("2001-02-03T04:05:06Z", "2001-02-03 04:05:06+02:00", "2001-02-03T04:05:06.25", "20010203"),
+    *(
+        "",
+        "nan",
+        "inf",
+        "soon",
+        "2001-13-01",
+        "03/02/2001",
+        " 4",
+        "4 ",
+        "1_0",
+        "0001-01-01",
+        "1e400",
+    ),
+    *("9999-12-31T23:59:59", "2001-W05-6", "٣", "NaT", "None", "True", "2001-02-03\t"),
+]
 
 
 def rng_of(state: random.Random) -> np.random.Generator:
@@ -74,9 +93,9 @@ def damaged_text(state: random.Random) -> Input:
     return Input(name, damaged(rng_of(state), content, others), (layout, header))
 
 
-def odd_text(state: random.Random) -> Input:
+def odd_text(state: random.Random, timed: bool = False) -> Input:
     """Lines of odd ids and odd numbers, mostly common ones, written as their layout has it."""
-    layout = state.choice(list(NAMES))
+    layout = state.choice([name for name in NAMES if name != "netflix" or not timed])
     odd = state.choice([0.0, 0.0, 0.03, 0.2])
     ids = (
         IDS[state.randrange(len(IDS)) :][:4] if state.random() < odd * 3 else ["1", "2", "3", "12"]
@@ -86,7 +105,9 @@ def odd_text(state: random.Random) -> Input:
         return state.choice(strange) if state.random() < odd / 3 else state.choice(usual)
 
     cells = [
-        (cell(ids, IDS), cell(ids, IDS), cell(NUMBERS[:5], NUMBERS))
+        (cell(ids, IDS), cell(ids, IDS), cell(NUMBERS[:5], NUMBERS), cell(TIMES[:6], TIMES))[
+            : 4 if timed else 3
+        ]
         for _ in range(state.choice([1, 2, 5, 30]))
     ]
     header = layout != "netflix" and state.random() < 0.5
@@ -94,13 +115,22 @@ def odd_text(state: random.Random) -> Input:
     if layout == "netflix":
         content = netflix(cells).replace(b"\n", end.encode())
     else:
-        named = [("user", "item", "rating")] if header else []
+        named = [("user", "item", "rating", "time")[: len(cells[0])]] if header else []
         quote = state.choice(["", "", '"']) if layout == "csv" else ""
         content = lines([*named, *cells], SEPARATORS[layout], end, quote)
     mark = state.choice([b"", b"", b"", b"\xef\xbb\xbf"])
     if state.random() < 0.1:
         content = content.rstrip(b"\r\n")
     return Input(state.choice(NAMES[layout]), mark + content, (layout, header))
+
+
+def timed_text(state: random.Random) -> Input:
+    """The same with a fourth column of times, which may then be damaged too."""
+    given = odd_text(state, timed=True)
+    if state.random() < 0.5:
+        return given
+    _, others = sound_texts()
+    return given._replace(content=damaged(rng_of(state), given.content, others))
 
 
 def packed_text(state: random.Random) -> Input:
@@ -125,16 +155,21 @@ def packed_text(state: random.Random) -> Input:
     return Input("set.zip", room.getvalue(), (*told, content))
 
 
-def judge_text(given: Input, folder) -> str:
+def judge_timed(given: Input, folder) -> str:
+    """The same for a text with times in its fourth column."""
+    return judge_text(given, folder, timed=True)
+
+
+def judge_text(given: Input, folder, timed: bool = False) -> str:
     """Read as the plain twin reads it, or refused where the twin finds fault."""
     layout, header, *original = given.told
     content = original[0] if original else given.content
     path = folder / given.name
     path.write_bytes(given.content)
-    told = {"layout": layout, "time": False}  # the twin knows no times
+    told = {"layout": layout, "time": 3 if timed else False}
     if layout != "netflix":
         told |= {"header": header, "user": 0, "item": 1, "rating": 2}
-    good, bad = judged(content, layout, header)
+    good, bad = judged(content, layout, header, timed)
     try:
         found = read_ratings(path, **told)
     except RatingsError as error:
@@ -288,6 +323,7 @@ def judge_ratings(given: Input, _) -> str:
 KINDS = [
     Kind("text, layout told", 220, lambda s: s.choice([damaged_text, odd_text])(s), judge_text),
     Kind("text, layout found", 160, lambda s: s.choice([damaged_text, odd_text])(s), judge_guessed),
+    Kind("text with times", 220, timed_text, judge_timed),
     Kind("text in gz, zip, tar", 60, packed_text, judge_text),
     Kind("damaged gz and zip", 80, sealed_file, judge_sealed),
     Kind("parquet", 60, parquet_file, judge_parquet),

@@ -5,6 +5,7 @@ readers say must account for all of its records.
 """
 
 import csv
+import datetime as dt
 import io
 import math
 import re
@@ -15,6 +16,7 @@ from ordbm import read_ratings
 from ordbm.errors import OrdbmError
 
 N_ROWS = 30
+FINER = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 SIGNS = [
     *(b",", b"\t", b"::", b":", b";", b" ", b'"', b'""', b'","', b"\n", b"\r", b"\r\n", b"\n\n"),
     *(b"-", b"7", b"007", b".", b"e9", b"nan", b"1e400", b"9" * 30, b"NULL", b"'", b"#", b"\\"),
@@ -122,7 +124,7 @@ def netflix_lines(split):
         elif line.strip(" "):
             fields = [field.lstrip(" ") for field in line.split(",")]
             sound = len(fields) == 3 and movie is not None
-            found.append((number, [fields[0], movie, fields[1]] if sound else None))
+            found.append((number, [fields[0], movie, *fields[1:]] if sound else None))
     return found
 
 
@@ -169,15 +171,42 @@ def with_decimal_points(records):
         rating.replace(",", ".") if comma else rating
         for rating, comma in zip(ratings, commas, strict=True)
     )
-    return [(line, fields and [*fields[:2], next(pointed)]) for line, fields in records]
+    return [
+        (line, fields and [*fields[:2], next(pointed), *fields[3:]]) for line, fields in records
+    ]
 
 
-def judged(content, layout, header):
-    """The good rows and the lines of the bad ones, as the plain twin sees them."""
+def moment(text):
+    """The seconds since 1970 that an ISO 8601 text is, UTC if it does not say; NaN if it is none.
+
+    A number is itself.
+    """
+    if is_number(text):
+        return float(text)
+    try:
+        when = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        return math.nan
+    return (when if when.tzinfo else when.replace(tzinfo=dt.UTC)).timestamp()
+
+
+def in_seconds(texts):
+    """Times as seconds: numbers past the year 5000 are finer, all by the largest."""
+    numbers = [abs(float(text)) for text in texts if is_number(text)]
+    finer = next((by for least, by in FINER if max(numbers, default=0.0) >= least), 1.0)
+    return [moment(text) / (finer if is_number(text) else 1.0) for text in texts]
+
+
+def judged(content, layout, header, timed=False):
+    """The good rows and the lines of the bad ones, as the plain twin sees them.
+
+    A row is user, item and rating, and with `timed` the time, all as text.
+    """
+    n_fields = 4 if timed else 3
     cut = plain_records(content, layout)
-    width = 3 if layout == "netflix" else len(cut[0][1] or ()) if cut else 0
+    width = 4 if layout == "netflix" else len(cut[0][1] or ()) if cut else 0
     whole = [
-        (line, fields if fields and len(fields) == width >= 3 else None)
+        (line, fields if fields and len(fields) == width >= n_fields else None)
         for line, fields in cut[int(header) :]
     ]
     good, bad = [], []
@@ -185,11 +214,12 @@ def judged(content, layout, header):
         sound = (
             fields is not None
             and all(fields[:3])
-            and not re.search("[\udc80-\udcff]", "".join(fields[:3]))
+            and not re.search("[\udc80-\udcff]", "".join(fields[:n_fields]))
             and is_number(fields[2])
+            and not (timed and math.isnan(moment(fields[3])))
         )
         if sound:
-            good.append(fields[:3])
+            good.append(fields[:n_fields])
         else:
             bad.append(line)
     return good, bad
@@ -205,9 +235,15 @@ def typed(column):
 
 def assert_same(ratings, good):
     users, items = typed([row[0] for row in good]), typed([row[1] for row in good])
-    expected = {
-        (user, item): float(row[2]) for user, item, row in zip(users, items, good, strict=True)
-    }
+    given = list(zip(users, items, good, strict=True))
+    if len(good[0]) > 3:  # the latest of a pair stays, the last row of those of one time
+        when = in_seconds([row[3] for row in good])
+        given = [given[place] for place in sorted(range(len(good)), key=lambda p: (when[p], p))]
+        latest = {given_one[:2]: time for given_one, time in zip(given, sorted(when), strict=True)}
+        times = [latest[ratings.users[u], ratings.items[i]]
+                 for u, i in zip(ratings.user_codes, ratings.item_codes, strict=True)]  # fmt: skip
+        np.testing.assert_allclose(ratings.times, times, rtol=1e-9)
+    expected = {(user, item): float(row[2]) for user, item, row in given}
     found = {
         (ratings.users[user], ratings.items[item]): value
         for user, item, value in zip(

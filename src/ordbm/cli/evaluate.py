@@ -288,6 +288,7 @@ def _with_ids_of(test: Ratings, users: IdMap, items: IdMap) -> Ratings:
         test.scale,
         test.by_user,
         test.times,
+        test.context,
     )
 
 

@@ -91,6 +91,7 @@ def rating_facts(ratings: Ratings) -> dict[str, Any]:
         "items": ratings.n_items,
         "scale": str(ratings.scale),
         "times": ratings.has_times,
+        "context": list(ratings.context.names),
         "duplicates": ratings.n_duplicates,
         "missing": ratings.n_missing,
         "bad_lines": ratings.n_bad_lines,
@@ -99,7 +100,8 @@ def rating_facts(ratings: Ratings) -> dict[str, Any]:
 
 def facts_in_words(found: dict[str, Any]) -> str:
     """The same in words."""
-    remarks = ", with times" if found["times"] else ""
+    beside = ["times"] * found["times"] + found["context"]
+    remarks = f", with {', '.join(beside)}" if beside else ""
     remarks += "".join(
         f", {found[name]:,} {what if found[name] == 1 else several}"
         for name, what, several in (

@@ -196,7 +196,7 @@ def _identity(model: OrdinalBM) -> dict[str, Any]:
             if presence
             else "not learnt"
         ),
-        "links by time": _in_words(model),
+        "links by context": _in_words(model),
         "settings": shlex.join(options_for(model.get_params())) or "the defaults",
     }
 
@@ -206,9 +206,14 @@ def _in_words(model: OrdinalBM) -> str:
     links = model.context
     if links is None:
         return "not learnt"
+    columns = [f"{{:g}} of {name}" for name in model.known_ratings().context.names]
+    said = ["{:g} s", "{:g} ratings", *columns]
     return ", ".join(
-        f"{scale:g} s: {mean:.2f} of the mean and {square:.2f} of the spread"
-        for scale, (mean, square) in zip(links.scales, links.weight.tolist(), strict=True)
+        f"{said[axis].format(scale)}{' among like items' * alike}: {mean:.2f} of the mean and "
+        f"{square:.2f} of the spread"
+        for axis, scale, alike, (mean, square) in zip(
+            links.axes, links.scales, links.alike.tolist(), links.weight.tolist(), strict=True
+        )
     )
 
 

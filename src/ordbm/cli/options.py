@@ -87,6 +87,13 @@ class PairOptions:
             metavar="NAME",
         ),
     ] = None
+    context_column: Annotated[
+        list[str] | None,
+        reading(
+            help="Column of other context (device, mood...); repeatable.",
+            metavar="NAME",
+        ),
+    ] = None
     layout: Annotated[
         str | None,
         reading(
@@ -149,6 +156,7 @@ class PairOptions:
             if told.get(role) is not None and told[role].isdecimal():
                 told[role] = int(told[role])
         told["time"] = False if self.time == "none" else told["time"]
+        told["context"] = tuple(told.pop("context_column") or ())
         return told
 
 
@@ -204,7 +212,8 @@ class ReadingOptions(PairOptions):
             elif value is True:
                 found.append(f"--{field.name.replace('_', '-')}")
             elif isinstance(value, list):
-                found += [word for one in value for word in (f"--{field.name}", one)]
+                option = field.name.replace("_", "-")
+                found += [word for one in value for word in (f"--{option}", one)]
             elif value != field.default:
                 column = "-column" if field.name in ("user", "item", "rating", "time") else ""
                 found += [f"--{field.name.replace('_', '-')}{column}", str(value)]

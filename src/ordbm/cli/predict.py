@@ -73,7 +73,7 @@ def predict(
 
     `known_user` and `known_item` say whether the model has ratings of them; for a stranger it
     predicts from what is known of the other, or of all ratings. Where times are known, what
-    somebody rated about then tells more.
+    somebody rated about then tells more; so does other context, by `--context-column`.
 
     Example: `ordbm predict model.ordbm pairs.csv -o predictions.parquet`
     """  # fmt: skip
@@ -93,7 +93,9 @@ def predict(
         for first in range(0, len(wanted.users), PAIRS_AT_ONCE):
             block = slice(first, first + PAIRS_AT_ONCE)
             when = wanted.times[block] if at is None and wanted.times is not None else at
-            found = _prediction_table(model, wanted.users[block], wanted.items[block], when)
+            beside = {name: column[block] for name, column in wanted.context.items()}
+            asked = wanted.users[block], wanted.items[block]
+            found = _prediction_table(model, *asked, at=when, context=beside)
             unknown.update(_strangers(found))
             write(found)
             done(first + len(found))
@@ -113,7 +115,7 @@ def predict(
         )
 
 
-def _prediction_table(model: OrdinalBM, users: Any, items: Any, at: Any) -> Any:
+def _prediction_table(model: OrdinalBM, users: Any, items: Any, **told: Any) -> Any:
     """An Arrow table, ids as they were given."""
     import pyarrow as pa
 
@@ -123,7 +125,7 @@ def _prediction_table(model: OrdinalBM, users: Any, items: Any, at: Any) -> Any:
         matched_ids(users, users_of(model)),
         matched_ids(items, items_of(model)),
         backend="pyarrow",
-        at=at,
+        **told,
     )
     for place, (name, ids) in enumerate((("user", users), ("item", items))):
         given = pa.array(list(map(str, ids))) if ids.dtype == object else pa.array(ids)

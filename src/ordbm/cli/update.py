@@ -140,7 +140,9 @@ def _by_ids_of(model: OrdinalBM, ratings: Ratings) -> Ratings:
         IdMap(tuple(_like(matched_ids(given.ids, known), known)))
         for given, known in ((ratings.users, users_of(model)), (ratings.items, items_of(model)))
     )
-    return Ratings.of_rows(users, items, ratings.scale, ratings.by_user, ratings.times)
+    return Ratings.of_rows(
+        users, items, ratings.scale, ratings.by_user, ratings.times, ratings.context
+    )
 
 
 def _like(ids: list[Any], known: IdMap) -> list[Any]:

@@ -35,6 +35,7 @@ USUAL_NAMES = {
     "time": "timestamp unixtimestamp unixtime unixreviewtime time datetime ratedat createdat "
     "ratingtime ratingtimestamp date ratingdate reviewdate reviewtime",
 }
+_CONTEXT = "context"
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +108,24 @@ def object_array(values: Sequence[Any]) -> NDArray[np.object_]:
 def is_usual_name(name: object, role: str) -> bool:
     """Whether columns of users, items, ratings or times (`role`) often have this name."""
     return _plain(name) in USUAL_NAMES[role].split()
+
+
+def context_role(name: str) -> str:
+    """The role of a column of context, beside "user", "item", "rating" and "time"."""
+    return f"{_CONTEXT} {name}"
+
+
+def context_names(context: Any) -> tuple[str, ...]:
+    """The names of columns, if `context` is one or several such; else none."""
+    if isinstance(context, str):
+        return (context,)
+    are_names = isinstance(context, list | tuple) and all(isinstance(n, str) for n in context)
+    return tuple(context) if are_names else ()
+
+
+def is_context(role: str) -> bool:
+    """Whether a role is that of a column of context."""
+    return role.startswith(f"{_CONTEXT} ")
 
 
 def usual_time_place(names: Sequence[Any], others: Sequence[int]) -> int | None:

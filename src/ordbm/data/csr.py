@@ -122,9 +122,9 @@ def without_places(rows: CSR, places: NDArray[np.int64]) -> CSR:
 def spliced(array: NDArray[Any], before: NDArray[np.int64], more: NDArray[Any]) -> NDArray[Any]:
     """`more` put in before these places, which do not decrease."""
     if len(before) > _FEW:
-        return np.insert(array, before, more)
+        return np.insert(array, before, more, axis=0)
     pieces = np.split(array, before)
-    found = np.empty(len(array) + len(more), array.dtype)
+    found = np.empty((len(array) + len(more), *array.shape[1:]), array.dtype)
     found[before + np.arange(len(more))] = more
     for number, piece in enumerate(pieces):
         end = before[number] if number < len(before) else len(array)

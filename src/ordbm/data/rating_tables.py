@@ -8,7 +8,13 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from ordbm.data.columns import ColumnChoice, TimeChoice, column_places, usual_time_place
+from ordbm.data.columns import (
+    ColumnChoice,
+    TimeChoice,
+    column_places,
+    context_role,
+    usual_time_place,
+)
 from ordbm.data.times import is_date, is_time
 from ordbm.errors import RatingsError
 from ordbm.runtime.printable import shown
@@ -27,6 +33,7 @@ class RatingColumns(NamedTuple):
     values: Any
     scale: list[str] | None = None
     times: Any = None
+    context: dict[str, Any] | None = None
 
 
 def rating_columns(
@@ -35,16 +42,19 @@ def rating_columns(
     item: ColumnChoice = None,
     rating: ColumnChoice = None,
     time: TimeChoice = None,
+    context: Sequence[str] = (),
 ) -> RatingColumns:
     """The columns of a table of ratings, by name or number, else by their usual names.
 
     A column that is called `user`, `item` or `rating` goes before others with usual names. Of a
     sparse matrix every stored entry is a rating, a stored zero too; rows are users, columns items,
     both by their numbers from 0. Times are there only if a column has them, or says so by its name.
+    `context` names further columns.
     """
     choices: dict[str, ColumnChoice] = {"user": user, "item": item, "rating": rating}
     if time is not None and time is not False:
         choices["time"] = time
+    choices |= {context_role(name): name for name in context}
     if _is_sparse(table):
         return _matrix_columns(table, choices)
     columns = named_columns(table)
@@ -54,7 +64,8 @@ def rating_columns(
         wanted = role if choice is None else choice
         found[role] = names.index(wanted) if wanted in names else choice
     places = column_places(names, found)
-    users, items, values, *times = (columns[names[place]] for place in places)
+    users, items, values, *more = (columns[names[place]] for place in places)
+    times, beside = more[: len(more) - len(context)], more[len(more) - len(context) :]
     if time is None:
         place = usual_time_place(names, places)
         times = [] if place is None else [columns[names[place]]]
@@ -63,7 +74,8 @@ def rating_columns(
     scale = None
     if isinstance(values, nw.Series) and isinstance(values.dtype, nw.Enum):
         scale = list(values.dtype.categories)
-    return RatingColumns(users, items, values, scale, times[0] if times else None)
+    found_context = dict(zip(context, beside, strict=True)) or None
+    return RatingColumns(users, items, values, scale, times[0] if times else None, found_context)
 
 
 def pair_columns(table: Any) -> tuple[Any, Any]:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ordbm.data.columns import Column, EncodedColumn, TimeChoice, at_rows, plain_column
+from ordbm.data.columns import (
+    Column,
+    EncodedColumn,
+    TimeChoice,
+    at_rows,
+    context_names,
+    plain_column,
+)
+from ordbm.data.context_columns import NO_CONTEXT, ContextColumns, context_columns
 from ordbm.data.csr import CSR, starts, with_transpose
 from ordbm.data.frames import Backend, frame_of
 from ordbm.data.ids import IdMap, integral_ids
@@ -49,6 +58,10 @@ class Ratings:
     `times`, if known, say when each was given: numbers of seconds, datetimes or ISO 8601 text. A
     table's are found by their usual names (`timestamp`, `date`...). The last rating of a pair is
     then the latest, and of those of one time the last row.
+
+    `context` are columns of what else was so when each was given (device, mood, company...): a
+    table {name: column} or a frame, or the names of columns if `users` is the table. Numbers are
+    near or far from each other; anything else is a category. None is not known.
     """
 
     users: IdMap
@@ -57,6 +70,7 @@ class Ratings:
     by_user: CSR
     by_item: CSR
     times: Numbers  # (N,) seconds since 1970 of each rating, by user; (0,) if they are not known
+    context: ContextColumns  # by user; without columns if none were given
     n_duplicates: int
     n_missing: int  # left out, as their value means "not rated"
     n_bad_lines: int  # of a file, left out because the caller said so
@@ -71,9 +85,13 @@ class Ratings:
         *,
         missing: Any = None,
         times: Any = None,
+        context: Any = None,
     ) -> None:
         if items is None and values is None:
-            users, items, values, labels, own_times = rating_columns(users)
+            users, items, values, labels, own_times, own_context = rating_columns(
+                users, context=context_names(context)
+            )
+            context = own_context or context
             scale = labels if scale is None else scale
             times = own_times if times is None else times
         elif items is None or values is None:
@@ -82,6 +100,11 @@ class Ratings:
         rating_column = plain_column(values, "ratings")
         time_column = None if times is None else _time_column(times)
         _check_lengths(user_column, item_column, rating_column, time_column)
+        beside_each = NO_CONTEXT
+        if context is not None:
+            if context_names(context):
+                raise RatingsError("context: names are of a table's columns: give {name: column}")
+            beside_each = context_columns(context, len(rating_column))
         if duplicates not in get_args(Duplicates):
             raise RatingsError(
                 f"duplicates must be 'last', 'mean' or 'error', not {shown(duplicates)}"
@@ -93,6 +116,7 @@ class Ratings:
                 at_rows(column, rated) for column in (user_column, item_column, rating_column)
             )
             time_column = None if time_column is None else at_rows(time_column, rated)
+            beside_each = beside_each.at(rated)
         beside = {"user": user_column, "item": item_column}
         self.users, users = IdMap.of(user_column, "users")
         self.items, items = IdMap.of(item_column, "items")
@@ -117,6 +141,7 @@ class Ratings:
             order[:0],
         )
         self.times = seconds[order] if len(seconds) else seconds
+        self.context = beside_each.at(order)
         self.by_user, self.by_item = with_transpose(rows, self.n_items)
 
     @classmethod
@@ -131,27 +156,36 @@ class Ratings:
         *,
         missing: Any = None,
         time: TimeChoice = None,
+        context: Sequence[str] = (),
     ) -> Ratings:
         """Ratings from columns of a pandas, polars or Arrow frame, or any other table.
 
         Where there is no column `user`, `item` or `rating`, one with a usual name (`userId`,
         `movie_id`, `stars`...) is taken; so is one of times, if its first value is a time and not
-        `time=False`. An ordered categorical rating column brings its own labelled scale.
+        `time=False`. An ordered categorical rating column brings its own labelled scale. `context`
+        names columns of context.
         """
         told = (("user", user), ("item", item), ("rating", rating))
-        users, items, values, labels, times = rating_columns(
-            frame, **{role: None if name == role else name for role, name in told}, time=time
+        users, items, values, labels, times, beside = rating_columns(
+            frame,
+            **{role: None if name == role else name for role, name in told},
+            time=time,
+            context=context_names(context),
         )
         scale = labels if scale is None else scale
-        return cls(users, items, values, scale, duplicates, missing=missing, times=times)
+        return cls(
+            users, items, values, scale, duplicates,
+            missing=missing, times=times, context=beside,
+        )  # fmt: skip
 
     @classmethod
     def of_rows(
-        cls, users: IdMap, items: IdMap, scale: Scale, by_user: CSR, times: Numbers = NO_TIMES
-    ) -> Ratings:
+        cls, users: IdMap, items: IdMap, scale: Scale, by_user: CSR, times: Numbers = NO_TIMES,
+        context: ContextColumns = NO_CONTEXT,
+    ) -> Ratings:  # fmt: skip
         """Ratings from ids already mapped and rows already sorted; the transpose is made anew."""
         made = object.__new__(cls)
-        made.times = times
+        made.times, made.context = times, context
         made.users, made.items, made.scale = users, items, scale
         made.n_duplicates = made.n_missing = made.n_bad_lines = 0
         made.by_user, made.by_item = with_transpose(by_user, len(items))
@@ -219,10 +253,11 @@ class Ratings:
             in_transpose=rows.in_transpose[:0],
         )
         times = self.times[keep] if self.has_times else self.times
-        return Ratings.of_rows(self.users, self.items, self.scale, kept, times)
+        context = self.context.at(keep)
+        return Ratings.of_rows(self.users, self.items, self.scale, kept, times, context)
 
     def to_frame(self, backend: Backend | None = None) -> Any:
-        """A frame of columns user, item, rating (labels where the scale has them), time, by user.
+        """A frame of user, item, rating (labels where the scale has them), time, context, by user.
 
         `backend` is "pandas", "polars" or "pyarrow", or None for the first of them installed. Ids
         of several kinds become text in the latter two. Times, if they are known, are in seconds.
@@ -236,11 +271,13 @@ class Ratings:
         }
         if self.has_times:
             columns["time"] = plain_times(self.times)
+        columns |= {name: self.context.column(name) for name in self.context.names}
         return frame_of(columns, backend)
 
     def __repr__(self) -> str:
         pairs = self.n_users * self.n_items
-        timed = ", with times" if self.has_times else ""
+        with_ = ["times"] * self.has_times + list(self.context.names)
+        beside = f", with {', '.join(with_)}" if with_ else ""
         density = f"{100 * len(self) / pairs:.3g} % of all pairs" if pairs else "no pairs"
         remarks = "".join(
             f"; {count:,} {what}"
@@ -253,7 +290,7 @@ class Ratings:
         )
         return (
             f"Ratings({len(self):,} by {self.n_users:,} users of {self.n_items:,} items, "
-            f"{density}; {self.scale}{timed}{remarks})"
+            f"{density}; {self.scale}{beside}{remarks})"
         )
 
 

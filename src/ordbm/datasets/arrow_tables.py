@@ -12,6 +12,7 @@ from ordbm.data.columns import (
     ColumnChoice,
     EncodedColumn,
     column_places,
+    is_context,
     object_array,
     usual_time_place,
 )
@@ -49,7 +50,7 @@ def table_columns(
     if rules.time_if_found and "time" in by_role and not _begins_with_time(by_role["time"]):
         del by_role["time"]
     for role, column in by_role.items():
-        if column.null_count:
+        if column.null_count and not is_context(role):
             missing = np.flatnonzero(column.is_null().to_numpy())
             advice = _ADVICE.get(role, "")
             raise RatingsError(
@@ -70,7 +71,11 @@ def wanted_columns(file: SourceFile, schema: Any, choices: Mapping[str, ColumnCh
     for role, name in zip(choices, wanted, strict=True):
         kind = _value_kind(schema.field(name).type)
         if not _is_usable(kind, role):
-            needed = _NEEDED.get(role, _IDS_NEEDED)
+            needed = (
+                "it must hold numbers or text"
+                if is_context(role)
+                else _NEEDED.get(role, _IDS_NEEDED)
+            )
             raise RatingsError(f"{file.label}: the {role} column holds {kind}; {needed}")
     return wanted
 
@@ -106,7 +111,9 @@ def _is_usable(kind: Any, role: str) -> bool:
         return True
     if role == "time":
         return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
-    return role == "rating" and (pa.types.is_decimal(kind) or kind == pa.bool_())
+    return (role == "rating" or is_context(role)) and (
+        pa.types.is_decimal(kind) or kind == pa.bool_()
+    )
 
 
 def encoded_texts(part: Any) -> Any:
@@ -130,6 +137,8 @@ def _texts(column: Any) -> EncodedColumn:
 def _values(role: str, column: Any, file: SourceFile) -> Any:
     if role == "rating":
         return _ratings(column)
+    if is_context(role):
+        return column.to_pylist()
     return _times(column) if role == "time" else _ids(column, f"{file.label}: the {role} column")
 
 

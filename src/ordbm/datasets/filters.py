@@ -20,4 +20,5 @@ def filter_items(ratings: Ratings, min_ratings: int) -> Ratings:
         part.scale,
         part.by_user._replace(column=new_code[part.item_codes]),
         part.times,
+        part.context,
     )

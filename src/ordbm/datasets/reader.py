@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from numbers import Integral
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any, BinaryIO, Literal, NamedTuple, get_args
 
 from numpy.typing import NDArray
 
-from ordbm.data.columns import ColumnChoice, EncodedColumn, TimeChoice, role_options
+from ordbm.data.columns import (
+    ColumnChoice,
+    EncodedColumn,
+    TimeChoice,
+    context_names,
+    context_role,
+    role_options,
+)
 from ordbm.data.not_rated import NotRated
 from ordbm.data.ratings import Duplicates, Ratings
 from ordbm.data.scale import ScaleLike, given_scale
@@ -66,11 +74,12 @@ _PREFERRED = {".csv": _SEPARATORS_OF["csv"], ".tsv": _SEPARATORS_OF["tsv"]}
 
 
 class Pairs(NamedTuple):
-    """Users and items, one of each per pair; and the times that are asked about, if there are."""
+    """Users and items, one of each per pair, and the context that is asked about, if any."""
 
     users: NDArray[Any]
     items: NDArray[Any]
     times: Numbers | None = None
+    context: Mapping[str, list[Any]] = MappingProxyType({})
 
 
 @listening()
@@ -81,6 +90,7 @@ def read_ratings(
     item: ColumnChoice = None,
     rating: ColumnChoice = None,
     time: TimeChoice = None,
+    context: Sequence[str] = (),
     scale: ScaleLike = None,
     duplicates: Duplicates = "last",
     layout: Layout | None = None,
@@ -105,6 +115,7 @@ def read_ratings(
     time: the column that says when each was given, in seconds or as dates (see `Ratings`). If not
         said, one with a usual name (`timestamp`, `date`...) whose first value is a time, or the
         fourth and last of a text file without names; False for none.
+    context: names of columns of other context (see `Ratings`); empty fields are not known.
     scale, duplicates: as for `Ratings`; labelled ratings need `scale=["poor", "fair", "good"]`.
     layout: "csv", "tsv", "colons", "spaces", "netflix", "parquet" or "feather", where it cannot be
         told.
@@ -123,10 +134,11 @@ def read_ratings(
     error that gives its number; nothing is left out in silence.
     """
     left_out = LeftOut(bad_lines, bad_lines_to)
-    choices = {"user": user, "item": item, "rating": rating, **_told_time(time)}
+    choices = {"user": user, "item": item, "rating": rating, **_told_beside(time, context)}
     rules = Rules(choices, left_out, given_scale(scale), NotRated.of(missing), time is None)
     found = _columns_at(path, rules, _Form(layout, member, header, encoding, decimal, limits))
-    users, items, values, *times = found.columns
+    users, items, values, *more = found.columns
+    times, beside = _beside(more, context)
     scale = found.scale or rules.scale or scale
     try:
         ratings = Ratings(
@@ -136,7 +148,8 @@ def read_ratings(
             scale,
             duplicates,
             missing=missing,
-            times=times[0] if times else None,
+            times=times,
+            context=beside or None,
         )
     except RatingsError as problem:
         where = found.where if re.search(r"\brow \d", str(problem)) else ""
@@ -156,6 +169,7 @@ def read_pairs(
     user: ColumnChoice = None,
     item: ColumnChoice = None,
     time: TimeChoice = None,
+    context: Sequence[str] = (),
     layout: Layout | None = None,
     member: str | None = None,
     header: bool | None = None,
@@ -164,25 +178,35 @@ def read_pairs(
     bad_lines_to: str | os.PathLike[str] | None = None,
     limits: ReadLimits | None = None,
 ) -> Pairs:
-    """Users, items and times to predict for, read as by `read_ratings`; all else is ignored."""
+    """Users, items and context to predict for, read as by `read_ratings`; all else is ignored."""
     rules = Rules(
-        {"user": user, "item": item, **_told_time(time)},
+        {"user": user, "item": item, **_told_beside(time, context)},
         LeftOut(bad_lines, bad_lines_to),
         time_if_found=time is None,
     )
     found = _columns_at(path, rules, _Form(layout, member, header, encoding, None, limits))
     rules.left_out.tell(stacklevel=3)
-    users, items, *times = found.columns
+    users, items, *more = found.columns
+    times, beside = _beside(more, context)
     users, items = (ids.values if isinstance(ids, EncodedColumn) else ids for ids in (users, items))
     try:
-        return Pairs(users, items, times_in_seconds(times[0]) if times else None)
+        seconds = None if times is None else times_in_seconds(times)
+        return Pairs(users, items, seconds, {name: list(beside[name]) for name in beside})
     except RatingsError as problem:
         raise RatingsError(f"{found.label}: {problem}{found.where}") from None
 
 
-def _told_time(time: TimeChoice) -> dict[str, ColumnChoice]:
-    """The role of the column that was said to have times, if one was."""
-    return {} if time is None or time is False else {"time": time}
+def _told_beside(time: TimeChoice, context: Sequence[str]) -> dict[str, ColumnChoice]:
+    """The roles of columns that were said to have times or other context."""
+    told: dict[str, ColumnChoice] = {context_role(name): name for name in context_names(context)}
+    return told if time is None or time is False else {**told, "time": time}
+
+
+def _beside(columns: Sequence[Any], context: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+    """The column of times, which is last, None if there is none, and those of context by name."""
+    names = context_names(context)
+    times = columns[len(names)] if len(columns) > len(names) else None
+    return times, dict(zip(names, columns, strict=False))
 
 
 class _Found(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ordbm.data.columns import ColumnChoice, EncodedColumn, at_rows
+from ordbm.data.columns import ColumnChoice, EncodedColumn, at_rows, is_context
 from ordbm.data.not_rated import NotRated
 from ordbm.data.scale import Scale
 from ordbm.data.times import is_time, text_seconds
@@ -111,7 +111,8 @@ def ids_and_ratings(texts: list[EncodedColumn], rules: Rules, label: str) -> lis
 def _values(role: str, texts: EncodedColumn, rules: Rules) -> Any:
     if role == "rating":
         return text_ratings(texts, rules.scale)
-    return text_seconds(texts.distinct)[texts.codes] if role == "time" else text_ids(texts)
+    # Times are made of texts once and for all by `Ratings`: seconds might be taken for finer ones.
+    return texts if role == "time" or is_context(role) else text_ids(texts)
 
 
 def fields_at(
@@ -197,7 +198,7 @@ def _problem(fields: Sequence[str], rules: Rules, bad: Mapping[str, str]) -> str
         elif role == "time":
             if not is_time(field):
                 return f"the time {quoted_line(field)} is neither a number nor an ISO 8601 date"
-        elif not field:
+        elif not field and not is_context(role):
             return f"the {role} is empty"
     return ""
 

@@ -29,7 +29,7 @@ _LINES_AT_ONCE = 100_000
 def write_ratings(
     ratings: Ratings, path: str | os.PathLike[str] | BinaryIO, *, overwrite: bool = False
 ) -> None:
-    """Write columns user, item, rating, and times in seconds if they are known, by the file's name.
+    """Write columns user, item, rating, and times in seconds and context if known, by file's name.
 
     This is csv, tsv (each also .gz) or parquet.
 
@@ -73,9 +73,11 @@ def _text_writer(ratings: Ratings, separator: str, packed: bool) -> Callable[[Bi
     columns = [users[ratings.user_codes], items[ratings.item_codes], values]
     if ratings.has_times:
         columns.append(_number_texts(ratings.times))
+    names = [*_NAMES[: len(columns)], *(_quoted(one, separator) for one in ratings.context.names)]
+    columns += [_context_texts(ratings, name, separator) for name in ratings.context.names]
 
     def write_lines(file: Any) -> None:
-        file.write((separator.join(_NAMES[: len(columns)]) + "\n").encode())
+        file.write((separator.join(names) + "\n").encode())
         for first in range(0, len(ratings), _LINES_AT_ONCE):
             part = (column[first : first + _LINES_AT_ONCE].tolist() for column in columns)
             file.write(
@@ -104,7 +106,9 @@ def _parquet_writer(ratings: Ratings) -> Callable[[BinaryIO], None]:
     ]
     if ratings.has_times:
         columns.append(pa.array(plain_times(ratings.times)))
-    table = pa.table(dict(zip(_NAMES, columns, strict=False)))
+    named = dict(zip(_NAMES, columns, strict=False))
+    named |= {name: pa.array(ratings.context.column(name)) for name in ratings.context.names}
+    table = pa.table(named)
     return lambda file: parquet.write_table(table, file, write_page_checksum=True)
 
 
@@ -132,6 +136,18 @@ def _rating_texts(ratings: Ratings, separator: str) -> NDArray[np.object_]:
         return _number_texts(ratings.values)
     levels = scale.labels or [_number_text(value) for value in scale.values.tolist()]
     return object_array([_quoted(level, separator) for level in levels])[ratings.levels]
+
+
+def _context_texts(ratings: Ratings, name: str, separator: str) -> NDArray[np.object_]:
+    """The values of a column of context; nothing where they are not known."""
+    return object_array(
+        [
+            "" if value is None
+            else _number_text(value) if isinstance(value, float)
+            else _quoted(value, separator)
+            for value in ratings.context.column(name)
+        ]
+    )  # fmt: skip
 
 
 def _id_texts(ids: IdMap, separator: str) -> NDArray[np.object_]:

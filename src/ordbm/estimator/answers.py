@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from ordbm.data.context_columns import context_places
 from ordbm.data.frames import Backend
 from ordbm.data.lookup import Ids, aligned_pairs, listed_ids, several
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import ContinuousScale, RatingScale, Scale
-from ordbm.data.times import times_in_seconds
+from ordbm.data.times import NO_TIMES, times_in_seconds
 from ordbm.errors import NotFittedError, SettingsError
 from ordbm.explain import (
     Explanation,
@@ -22,7 +23,7 @@ from ordbm.explain import (
     explanation_of,
     nearest,
     nearest_users,
-    with_time,
+    with_context,
 )
 from ordbm.inference.conditioned import ConditionedMachine, Method
 from ordbm.inference.distributions import Decode, RatingDistribution, level_cells
@@ -57,6 +58,7 @@ from ordbm.runtime.arrays import Codes, Mask, Numbers
 from ordbm.runtime.checks import check_count
 
 Given = Mapping[Any, Any] | None  # {item: rating} of one person, {user: {item: rating}} of several
+Context = Mapping[str, Any] | None  # {column: a value, or one for each pair}
 IdPairs = tuple[Sequence[Any], Sequence[Any]]
 
 
@@ -78,7 +80,9 @@ class Answers:
         """All ratings that answers are conditioned on."""
         state = self._state
         rated = state.given.by_user
-        return Ratings.of_rows(state.users, state.items, state.scale, rated, state.times)
+        return Ratings.of_rows(
+            state.users, state.items, state.scale, rated, state.times, state.context_columns
+        )
 
     @property
     def growth(self) -> Growth:
@@ -87,7 +91,7 @@ class Answers:
 
     @property
     def context(self) -> ContextLinks | None:
-        """What times of ratings were found to be good for; None if they were not known."""
+        """What times and other context of ratings were found to be good for; None without any."""
         return self._state.context
 
     # -- who is asked about -----------------------------------------------------------------------
@@ -126,11 +130,19 @@ class Answers:
             person = np.zeros(len(pairs[1]), np.int32)
         return pairs, people, person
 
+    def _question_places(self, at: Any, context: Context, n_pairs: int) -> Numbers | None:
+        """The time and other context of each question, (pairs, P); None if nothing is said."""
+        if at is None and not context:
+            return None
+        times = NO_TIMES if at is None else _times(at, n_pairs)
+        columns = self._state.context_columns.encoded(context or {}, n_pairs)
+        return context_places(times, columns, n_pairs)
+
     # -- predicting -------------------------------------------------------------------------------
 
     def distribution(
         self, users: Ids = None, items: Ids = None, method: Method = "exact",
-        *, ratings: Given = None, at: Any = None,
+        *, ratings: Given = None, at: Any = None, context: Context = None,
     ) -> RatingDistribution:  # fmt: skip
         """The predicted distribution of each pair's rating, as an object with mean, median, mode…
 
@@ -143,24 +155,31 @@ class Answers:
         `at` is the time of the question, one for all pairs or one for each, as `Ratings` takes
         times: what the person rated about then tells more. It has no effect unless the model has
         learnt from ratings with times (`context`); `ratings` said here count as given just then.
+        `context` {column: value}, a value for all pairs or one for each, is the same for the other
+        columns of context that the model has learnt from.
         """
         pairs, people, person = self._asked_pairs(users, items, ratings)
         codes = self._item_codes(pairs[1])
-        return self._state.distribution_at(people, person, codes, _times(at, len(codes)), method)
+        place = self._question_places(at, context, len(codes))
+        return self._state.distribution_at(people, person, codes, place, method)
 
     def predict_proba(
         self, users: Ids = None, items: Ids = None, method: Method = "exact",
-        *, ratings: Given = None, at: Any = None,
+        *, ratings: Given = None, at: Any = None, context: Context = None,
     ) -> NDArray[np.float64]:  # fmt: skip
         """P(level) of each pair, (pairs, levels); rows sum to one."""
-        return level_probabilities(self.distribution(users, items, method, ratings=ratings, at=at))
+        return level_probabilities(
+            self.distribution(users, items, method, ratings=ratings, at=at, context=context)
+        )
 
     def predict(
         self, users: Ids = None, items: Ids = None, decode: Decode = "mean",
-        method: Method = "exact", *, ratings: Given = None, at: Any = None,
+        method: Method = "exact", *, ratings: Given = None, at: Any = None, context: Context = None,
     ) -> NDArray[np.float64]:  # fmt: skip
         """The mean, median or mode of each pair's predicted distribution."""
-        return decoded(self.distribution(users, items, method, ratings=ratings, at=at), decode)
+        return decoded(
+            self.distribution(users, items, method, ratings=ratings, at=at, context=context), decode
+        )
 
     def predict_table(
         self,
@@ -171,6 +190,7 @@ class Answers:
         *,
         ratings: Given = None,
         at: Any = None,
+        context: Context = None,
     ) -> Any:
         """A frame with a row per pair: ids, mean, median, mode, deviation, confidence, known, p_….
 
@@ -179,8 +199,8 @@ class Answers:
         """
         pairs, people, person = self._asked_pairs(users, items, ratings)
         codes = self._item_codes(pairs[1])
-        at = _times(at, len(codes))
-        found = self._state.distribution_at(people, person, codes, at, method)
+        place = self._question_places(at, context, len(codes))
+        found = self._state.distribution_at(people, person, codes, place, method)
         known = np.where(people.n_rated(person) > 0, 0, -1)
         return prediction_table(pairs, (known, codes), found, backend)
 
@@ -230,13 +250,13 @@ class Answers:
 
     def log_probability(
         self, users: Ids, items: Ids, ratings: Any, method: Method = "exact",
-        *, given: Given = None, at: Any = None,
+        *, given: Given = None, at: Any = None, context: Context = None,
     ) -> NDArray[np.float64]:  # fmt: skip
         """log P of a rating for each pair (log density on a continuous scale).
 
         `given` are what `ratings` are to other verbs: what somebody said.
         """
-        found = self.distribution(users, items, method, ratings=given, at=at)
+        found = self.distribution(users, items, method, ratings=given, at=at, context=context)
         return log_probabilities(found, ratings)
 
     # -- ranking ----------------------------------------------------------------------------------
@@ -394,6 +414,7 @@ class Answers:
         raters: int = 0,
         titles: Mapping[Any, str] | None = None,
         at: Any = None,
+        context: Context = None,
     ) -> Explanation:
         """What moved the prediction for a pair, in parts that add up; `print` shows the largest.
 
@@ -402,7 +423,7 @@ class Answers:
         is a known one, somebody new who gave `ratings` {item: rating}, or both, as `recommend`
         takes them. `n` of the user's ratings (all if not said) and `raters` ratings of the item by
         others are listed one by one, the largest first, the rest summed up. `titles` are what to
-        call items in print. `at` is the time of the question, as for `predict`.
+        call items in print. `at` and `context` are those of the question, as for `predict`.
         """
         if item is None or listed_ids(item) is not None or listed_ids(user) is not None:
             raise SettingsError("explain is for one user and one item: give one id of each")
@@ -416,10 +437,11 @@ class Answers:
             self._state, conditioned, given, user, code, item,
             threshold=threshold, n=n, raters=raters, titles=titles,
         )  # fmt: skip
-        if at is None or self._state.context is None:
+        place = self._question_places(at, context, 1)
+        if place is None or self._state.context is None:
             return found
-        pair = people, person, self._item_codes([item]), _times(at, 1)
-        return with_time(found, self._state.distribution_at(*pair))
+        pair = people, person, self._item_codes([item]), place
+        return with_context(found, self._state.distribution_at(*pair))
 
     def similar_items(self, item: Any, n: int = 10) -> list[Similar]:
         """The n items nearest in hidden space, [(item, similarity), …], nearest first.
@@ -543,10 +565,8 @@ class Answers:
         return self._state.origin
 
 
-def _times(at: Any, n_pairs: int) -> Numbers | None:
-    """The time of each pair's question, (pairs,); None if nobody said."""
-    if at is None:
-        return None
+def _times(at: Any, n_pairs: int) -> Numbers:
+    """The time of each pair's question, (pairs,)."""
     alone = isinstance(at, str) or not isinstance(at, Iterable)
     times = times_in_seconds([at] if alone else at)
     if len(times) not in (1, n_pairs):

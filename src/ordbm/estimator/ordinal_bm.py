@@ -17,7 +17,7 @@ from ordbm.data.scale import RatingScale
 from ordbm.data.standardiser import machine_ratings, standardiser_of
 from ordbm.errors import InterruptedWarning, NotFittedError, SettingsError
 from ordbm.estimator.answers import Answers
-from ordbm.estimator.context_trial import learnt_context
+from ordbm.estimator.context_trial import learnt_context, of_some_users
 from ordbm.estimator.link_search import ChosenLinks
 from ordbm.estimator.side_information import with_features
 from ordbm.estimator.structure_search import Found, find_structure, sized, start_sizes, structured
@@ -214,8 +214,13 @@ class OrdinalBM(Configured, Answers):
         """
         ratings = as_ratings(ratings)
         settings, table = self._resolved(ratings)
-        return fit_estimate(
-            settings, self.learner, table, ratings, thread_count(self.settings.threads)
+        threads = thread_count(self.settings.threads)
+        found = fit_estimate(settings, self.learner, table, ratings, threads)
+        if not self._learns_context(ratings, table):
+            return found
+        trial = self._context_trial().estimate(of_some_users(ratings, self.settings.seed))
+        return found._replace(
+            seconds=found.seconds + trial.seconds, memory=max(found.memory, trial.memory)
         )
 
     def _resolved(self, ratings: Ratings) -> tuple[Settings, Features]:
@@ -279,6 +284,7 @@ class OrdinalBM(Configured, Answers):
             threads,
             presence=rounded_presence(prepared.presence),
             times=ratings.times,
+            context_columns=ratings.context,
             structure=structure,
         )
         self._watch(fitted)
@@ -305,7 +311,7 @@ class OrdinalBM(Configured, Answers):
                 round_machine(machine, threads)
             fitted.fold_in_priors = _fold_in_priors(fitted, learner.priors, prepared.priors)
         interrupted = interrupted or interrupted_now()
-        if self.settings.context and ratings.has_times and not (interrupted or table.is_gaussian):
+        if self._learns_context(ratings, table) and not interrupted:
             fitted.context, interrupted = self._learnt_context(ratings)
         self._fitted, self.history, self.interrupted = fitted, history, interrupted
         if interrupted:
@@ -332,10 +338,18 @@ class OrdinalBM(Configured, Answers):
             rules=self.settings.presence_rules,
         )
 
+    def _context_trial(self) -> Self:
+        """One machine, to learn what context tells of ratings that it has not seen."""
+        return self.clone().set_params(**_ALONE, members=1)
+
+    def _learns_context(self, ratings: Ratings, table: Features) -> bool:
+        known = ratings.has_times or bool(ratings.context)
+        return self.settings.context and known and not table.is_gaussian
+
     def _learnt_context(self, ratings: Ratings) -> tuple[ContextLinks | None, bool]:
-        """What times tell, and whether Ctrl-C has ended the search for it: the rest is learnt."""
-        LOG.info("learning what times tell")
-        trial = self.clone().set_params(**_ALONE, members=1)
+        """What context tells, and whether Ctrl-C has ended the search: the rest is learnt."""
+        LOG.info("learning what context tells")
+        trial = self._context_trial()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", InterruptedWarning)

@@ -54,7 +54,7 @@ def _with_ids(ratings: Ratings, users: IdMap, items: IdMap) -> Ratings:
     rows = ratings.by_user
     start = np.append(rows.start, np.full(len(users) - rows.n_rows, rows.start[-1]))
     own = CSR(start, rows.column, rows.level, rows.value, rows.in_transpose[:0])
-    return Ratings.of_rows(users, items, ratings.scale, own, ratings.times)
+    return Ratings.of_rows(users, items, ratings.scale, own, ratings.times, ratings.context)
 
 
 def _mean_ratings(ratings: Ratings, kind: int) -> tuple[Numbers, Numbers]:

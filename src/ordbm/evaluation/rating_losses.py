@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,22 +33,21 @@ class RatingSums(NamedTuple):
 def rating_sums(model: RatingModel, test: Ratings) -> RatingSums:
     """Losses of a model's predictions, a part of the ratings at a time.
 
-    The model is told ids, and times if it has learnt from some (`context`); ratings are looked at
-    only after it has answered.
+    The model is told ids, and times and other context if it has learnt from some (`context`);
+    ratings are looked at only after it has answered.
     """
     users, items = (np.fromiter(ids, object, len(ids)) for ids in (test.users, test.items))
     size = _CELLS_AT_ONCE // (len(test.scale) if isinstance(test.scale, RatingScale) else 2)
     totals: dict[str, Numbers] = {}
     sums: Any = 0.0
     seconds = 0.0
-    timed = test.has_times and getattr(model, "context", None) is not None
+    told = _told_context(model, test)
     for first in range(0, len(test), size):
         part = slice(first, first + size)
         codes = test.user_codes[part]
         started = time.perf_counter()
-        when = {"at": test.times[part]} if timed else {}
         found = model.distribution(
-            users[codes].tolist(), items[test.item_codes[part]].tolist(), **when
+            users[codes].tolist(), items[test.item_codes[part]].tolist(), **told(part)
         )
         seconds += time.perf_counter() - started
         check_prediction(found, len(codes))
@@ -60,6 +60,21 @@ def rating_sums(model: RatingModel, test: Ratings) -> RatingSums:
         sums = sums + bin_sums(proba_at_least(found), truth[part, None] >= values)
     curves = [curve_of(*curve) for curve in zip(sums, values.tolist(), labels, strict=True)]
     return RatingSums(found.scale, truth, totals, curves, seconds)
+
+
+def _told_context(model: Any, test: Ratings) -> Callable[[slice], dict[str, Any]]:
+    """What a model that has learnt from context is to be told of some test ratings."""
+    if getattr(model, "context", None) is None:
+        return lambda _: {}
+    known = model.known_ratings().context.names
+    names = [name for name in test.context.names if name in known]
+
+    def told(part: slice) -> dict[str, Any]:
+        said = test.context.at(part)
+        when = {"at": test.times[part]} if test.has_times else {}
+        return {**when, "context": {name: said.column(name) for name in names}}
+
+    return told
 
 
 def values_on_scale(test: Ratings, scale: Scale) -> Numbers:

@@ -1,6 +1,6 @@
 """Why a prediction is what it is, and what is near what."""
 
-from ordbm.explain.explanation import Explanation, Part, explanation_of, with_time
+from ordbm.explain.explanation import Explanation, Part, explanation_of, with_context
 from ordbm.explain.similar_people import nearest_users
 from ordbm.explain.similarity import Similar, hidden_space, nearest
 
@@ -12,5 +12,5 @@ __all__ = [
     "hidden_space",
     "nearest",
     "nearest_users",
-    "with_time",
+    "with_context",
 ]

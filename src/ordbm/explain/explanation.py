@@ -29,7 +29,7 @@ Kind = Literal[
     "item_link",
     "others",
     "user_link",
-    "time",
+    "context",
 ]
 
 SHOWN_PARTS = 8
@@ -43,9 +43,9 @@ class Part(NamedTuple):
     item or the user has rated nothing; "taste" is another rating of the user's, through the user's
     hidden units, and "item_link" one through its item's link to this item; "others" is another
     user's rating of the item, through the item's hidden units, and "user_link" one through its
-    user's link to this user. "time" is what the user's ratings of about the time of the question
-    told beside all that. `n_ratings` is how many ratings the part stands for; if they are summed
-    up, it has neither id nor rating.
+    user's link to this user. "context" is what the user's ratings of about the time of the
+    question, or of such a context, told beside all that. `n_ratings` is how many ratings the
+    part stands for; if they are summed up, it has neither id nor rating.
     """
 
     kind: Kind
@@ -141,7 +141,7 @@ class Explanation:
             "item_link": f"{n:,} ratings of the user for linked items",
             "others": f"{n:,} ratings by others",
             "user_link": f"{n:,} ratings by linked users",
-            "time": "what the user rated about then",
+            "context": "what the user rated in such a context",
         }[way]
 
     def _title(self, item: Any) -> str:
@@ -196,14 +196,14 @@ def explanation_of(
     )  # fmt: skip
 
 
-def with_time(explanation: Explanation, found: RatingDistribution) -> Explanation:
+def with_context(explanation: Explanation, found: RatingDistribution) -> Explanation:
     """The same with one part more, for what the time of the question made of the distribution."""
     if not isinstance(found, LevelDistribution):
         return explanation
     level = _threshold_level(found, explanation.threshold)
     above = float(found.proba[0, level:].sum())
     final = float(np.log(above) - np.log1p(-above))
-    part = Part("time", final - explanation.final)
+    part = Part("context", final - explanation.final)
     parts = sorted([*explanation.parts, part], key=lambda part: -abs(part.effect))
     return replace(explanation, final=final, parts=parts, distribution=found)
 

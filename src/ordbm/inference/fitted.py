@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ordbm.data.context_columns import NO_CONTEXT, ContextColumns, context_places
 from ordbm.data.csr import CSR, CSRPair
 from ordbm.data.ids import IdMap
 from ordbm.data.level_counts import level_counts, log_shares
@@ -112,12 +113,14 @@ class FittedModel(Known):
         described: Described = (None, None),
         structure: Structure | None = None,
         context: ContextLinks | None = None,
+        context_columns: ContextColumns = NO_CONTEXT,
     ) -> None:
         rated_users, rated_items = (np.diff(rows.start) > 0 for rows in given)
         super().__init__(users, items, scale, rated_users, rated_items)
         self.standardiser, self.machines = standardiser, tuple(machines)
         self.given = self.ratings = given  # on their scale, and as the machines read them
-        self.context = context  # None until it is learnt, or if times are not known
+        self.context = context  # None until it is learnt, or if nothing of it is known
+        self.context_columns = context_columns  # of each rating by user
         self.times = times  # (N,) of each rating by user, in seconds; (0,) if they are not known
         if standardiser is not None:
             self.ratings = standardised_pair(given, scale, standardiser)
@@ -212,15 +215,19 @@ class FittedModel(Known):
         at: Numbers | None,
         method: Method = "exact",
     ) -> RatingDistribution:
-        """The same with the times of the questions, (pairs,), where these are known."""
+        """The same in the context of the questions, (pairs, P) like `places`, if that is said."""
         found = self.distribution(people, person, items, method)
         if at is None or self.context is None or not isinstance(found, LevelDistribution):
             return found
-        force = context_forces(
-            self, people, person, items, at, self.context.scales, self.context.shrinkage
-        )
+        force = context_forces(self, people, person, items, at, self.context)
         basis = level_basis(found.scale.values)
         return LevelDistribution(found.scale, self.context.in_context(found.proba, force, basis))
+
+    @cached_property
+    def places(self) -> Numbers:
+        """The time of each rating, and then the other columns of its context, (N, P)."""
+        n_ratings = len(self.given.by_user.column)
+        return context_places(self.times, self.context_columns.values, n_ratings)
 
     def distribution_now(
         self, users: Codes, items: Codes, method: Method = "exact"

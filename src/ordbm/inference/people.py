@@ -35,8 +35,8 @@ class People(Protocol):
         """Their ratings on the scale, a row each."""
 
     @property
-    def given_times(self) -> Numbers:
-        """When each was given; NaN is the time of the question."""
+    def given_places(self) -> Numbers:
+        """The time and other context of each, (N, P); NaN is that of the question."""
 
     @property
     def presence(self) -> ConditionedPresence | None:
@@ -70,8 +70,8 @@ class Users:
         return self._state.given.by_user
 
     @property
-    def given_times(self) -> Numbers:
-        return self._state.times
+    def given_places(self) -> Numbers:
+        return self._state.places
 
     @property
     def presence(self) -> ConditionedPresence | None:
@@ -109,8 +109,8 @@ class FoldIns:
         self._said = [state.given_codes(ratings) for ratings in given]
 
     @cached_property
-    def given_times(self) -> Numbers:
-        times = np.full(len(self.given.column), np.nan)
+    def given_places(self) -> Numbers:
+        places = np.full((len(self.given.column), self._state.places.shape[1]), np.nan)
         for person, (user, said) in enumerate(zip(self.users.tolist(), self._said, strict=True)):
             if user < 0:
                 continue
@@ -118,9 +118,8 @@ class FoldIns:
             had = self._state.given.by_user.start[user : user + 2]
             column = self._state.given.by_user.column[slice(*had)]
             kept = ~np.isin(self.given.column[mine], said)
-            when = self._state.times[slice(*had)][~np.isin(column, said)]
-            times[mine][kept] = when
-        return times
+            places[mine][kept] = self._state.places[slice(*had)][~np.isin(column, said)]
+        return places
 
     @cached_property
     def presence(self) -> ConditionedPresence | None:

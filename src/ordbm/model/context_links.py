@@ -14,20 +14,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ordbm.data.context_columns import UNKNOWN, ContextColumns
+from ordbm.kernels.context import FIRST_COLUMN, ORDER, TIME
 from ordbm.runtime.arrays import Array, Numbers
 
-# A minute, ten minutes, two hours, a day: what any of them is good for is learnt.
-SCALES = (60.0, 600.0, 7200.0, 86400.0)
-SHRINKAGE = 5.0  # of as many ratings without residual every mean is also one
+# What any of them is good for is learnt.
+SECONDS = (60.0, 600.0, 7200.0, 86400.0)  # a minute, ten minutes, two hours, a day
+SECONDS_ALIKE = (600.0, 7200.0)  # among items that are alike
+RATINGS_BETWEEN = (1.0, 3.0, 10.0, 30.0)
+DEVIATIONS = (0.1, 0.5, 2.0)  # of a column of numbers
+# Of as many ratings without residual every mean is also one; few items are much alike.
+SHRINKAGE, SHRINKAGE_ALIKE = 5.0, 1.0
 N_FEATURES = 2
 
 
 @dataclass(frozen=True, eq=False)
 class ContextLinks:
-    """Kernels by their scales in seconds, and what each is good for."""
+    """Kernels by their axes and scales, and what each is good for."""
 
-    scales: Numbers  # (K,)
-    shrinkage: float
+    axes: Array  # (K,) of `kernels.context`
+    scales: Numbers  # (K,) seconds, ratings, or the units of a column; 0 for categories
+    alike: Array  # (K,) whether only as far as the items are alike
+    shrinkage: Numbers  # (K,)
     weight: Numbers  # (K, N_FEATURES)
 
     def in_context(self, proba: Numbers, force: Array, basis: Numbers) -> Numbers:
@@ -36,6 +44,24 @@ class ContextLinks:
         found = proba * np.exp(tilt - tilt.max(axis=1, keepdims=True))
         found /= found.sum(axis=1, keepdims=True)
         return found
+
+
+def links_to_learn(has_times: bool, context: ContextColumns) -> ContextLinks:
+    """All kernels that such ratings can have, good for nothing yet."""
+    kernels: list[tuple[int, float, bool]] = []
+    if has_times:
+        kernels += [(TIME, scale, False) for scale in SECONDS]
+        kernels += [(ORDER, scale, False) for scale in RATINGS_BETWEEN]
+        kernels += [(TIME, scale, True) for scale in SECONDS_ALIKE]
+    for place, categories in enumerate(context.categories):
+        axis, values = FIRST_COLUMN + place, context.values[:, place]
+        spread = 0.0 if categories is not None else float(values[values != UNKNOWN].std())
+        for share in DEVIATIONS if spread else (0.0,):
+            kernels += [(axis, share * spread, alike) for alike in (False, True)]
+    axes, scales, alike = (np.array(column) for column in zip(*kernels, strict=True))
+    weight = np.zeros((len(kernels), N_FEATURES))
+    shrinkage = np.where(alike, SHRINKAGE_ALIKE, SHRINKAGE)
+    return ContextLinks(axes, scales, alike, shrinkage, weight)
 
 
 def level_basis(values: Numbers) -> Numbers:

@@ -43,7 +43,12 @@ from ordbm.persistence.container import (
 )
 from ordbm.persistence.json_values import STORABLE, packed_ids, unpacked_ids
 from ordbm.persistence.packed_tables import MemoryClaimError, PackedTables, packed_tables
-from ordbm.persistence.stored_context import context_arrays, unpacked_context
+from ordbm.persistence.stored_context import (
+    context_arrays,
+    context_header,
+    unpacked_columns,
+    unpacked_context,
+)
 from ordbm.persistence.stored_features import (
     feature_arrays,
     packed_features,
@@ -97,7 +102,7 @@ def write_model(path: str | os.PathLike[str], model: Stored, *, overwrite: bool 
         "ratings.level": rows.level,
         "ratings.value": rows.value,
         **({"ratings.time": plain_times(fitted.times)} if len(fitted.times) else {}),
-        **context_arrays(fitted.context),
+        **context_arrays(fitted.context, fitted.context_columns),
         **_id_arrays("user", fitted.users),
         **_id_arrays("item", fitted.items),
     }
@@ -125,6 +130,7 @@ def write_model(path: str | os.PathLike[str], model: Stored, *, overwrite: bool 
         "growth": fitted.growth,
         "described": packed_features(fitted.described),
         "structure": packed_structure(fitted.structure),
+        "context": context_header(fitted.context_columns),
         "packed": lengths,
     }
     try:
@@ -203,6 +209,7 @@ def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
     standardiser = unpacked_standardiser(header["standardiser"], scale, needed=table.is_gaussian)
     rows = _rows(arrays, len(users), len(items), scale, standardiser)
     times = _times(arrays, len(rows.column))
+    columns = unpacked_columns(header.get("context"), arrays, len(rows.column))
     settings = replace(settings, hidden=tuple(header["hidden"]))  # may follow the ratings
     # Presence first: restoring it takes longest.
     presence = unpacked_presence(header["presence"], arrays, len(users), len(items), tables)
@@ -215,7 +222,7 @@ def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
     described = unpacked_features(header.get("described"), arrays, machines, sizes)
     given = CSRPair(*with_transpose(rows, len(items)))
     machines = described_machines(machines, described)
-    context = unpacked_context(arrays, times)
+    context = unpacked_context(arrays, times, columns)
     if arrays:
         raise ValueError(f"{min(arrays)} has no place in it")
     n_links = [side.links.n_edges if side else 0 for side in machines[0].sides]
@@ -242,6 +249,7 @@ def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
             described,
             structure,
             context,
+            columns,
         ),
     )
 

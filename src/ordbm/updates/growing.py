@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ordbm.data.context_columns import ContextColumns
 from ordbm.data.csr import CSRPair
 from ordbm.data.ids import IdMap
 from ordbm.errors import DivergedError
@@ -64,7 +65,7 @@ def grown(fitted: FittedModel, batch: RatingBatch, learner: Learner) -> tuple[Fi
         found = _after_leaving(found, batch.leaving, learner)
     if len(batch.coming.user):
         found = _after_coming(found, batch, learner)
-    left = RatedPairs.of(fitted.given.by_user, fitted.times, batch.leaving)
+    left = RatedPairs.of(fitted, batch.leaving)
     people, items = (
         np.unique(np.concatenate([getattr(left, name), getattr(batch.coming, name)]))
         for name in ("user", "item")
@@ -105,8 +106,8 @@ def grown(fitted: FittedModel, batch: RatingBatch, learner: Learner) -> tuple[Fi
 
 def _after_leaving(fitted: FittedModel, leaving: Places, learner: Learner) -> FittedModel:
     """Items first: they came last."""
-    given, times, heard = without(fitted.given, fitted.times, leaving)
-    found = _with_ratings(fitted, fitted.users, fitted.items, given, times)
+    given, times, context, heard = without(fitted, leaving)
+    found = _with_ratings(fitted, fitted.users, fitted.items, given, times, context)
     found.count_levels_from(fitted, heard.rated.user, heard.rated.item, heard.rated.level, -1)
     found.fold_in_priors = _grown_priors(fitted, found, learner)
     plans = [_Plan(fitted, found, heard, number, learner) for number in (0, 1)]
@@ -124,9 +125,8 @@ def _after_leaving(fitted: FittedModel, leaving: Places, learner: Learner) -> Fi
 
 def _after_coming(fitted: FittedModel, batch: RatingBatch, learner: Learner) -> FittedModel:
     """People first: they change most."""
-    sizes = len(batch.users), len(batch.items)
-    given, times, heard = joined_by(fitted.given, fitted.times, batch.coming, *sizes)
-    found = _with_ratings(fitted, batch.users, batch.items, given, times)
+    given, times, context, heard = joined_by(fitted, batch)
+    found = _with_ratings(fitted, batch.users, batch.items, given, times, context)
     found.count_levels_from(fitted, heard.rated.user, heard.rated.item, heard.rated.level, 1)
     found.fold_in_priors = _grown_priors(fitted, found, learner)
     plans = [_Plan(found, fitted, heard, number, learner, after=found) for number in (1, 0)]
@@ -204,7 +204,12 @@ def _counts(model: FittedModel, number: int, n_columns: int) -> Array:
 
 
 def _with_ratings(
-    fitted: FittedModel, users: IdMap, items: IdMap, given: CSRPair, times: Numbers
+    fitted: FittedModel,
+    users: IdMap,
+    items: IdMap,
+    given: CSRPair,
+    times: Numbers,
+    context: ContextColumns,
 ) -> FittedModel:
     """A copy of the model with these ratings instead."""
     known_users, known_items = fitted.described
@@ -227,6 +232,7 @@ def _with_ratings(
         described=described,
         structure=fitted.structure,
         context=fitted.context,
+        context_columns=context,
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ordbm.data.columns import plain_column
+from ordbm.data.context_columns import ContextColumns
 from ordbm.data.csr import CSR, CSRPair, places_for, spliced, with_more, without_places
 from ordbm.data.ids import IdMap
 from ordbm.data.lookup import check_ids_of_type
@@ -31,19 +33,21 @@ class RatedPairs(NamedTuple):
     level: NDArray[np.uint8]
     value: NDArray[Any]  # (0,) with levels
     time: Numbers  # (0,) if times are not known
+    context: Numbers  # (N, C) other context; (0, 0) without any
 
     @classmethod
-    def of(cls, rows: CSR, times: Numbers, places: Places) -> RatedPairs:
-        """Those at some places of the rows of users."""
+    def of(cls, fitted: FittedModel, places: Places) -> RatedPairs:
+        """Those at some places of the model's ratings by user."""
+        rows = fitted.given.by_user
         user = np.searchsorted(rows.start, places, "right").astype(np.int32) - 1
-        value, time = (part[places] if len(part) else part for part in (rows.value, times))
-        return cls(user, rows.column[places], rows.level[places], value, time)
+        value, time, context = (
+            part[places] if len(part) else part
+            for part in (rows.value, fitted.times, fitted.context_columns.values)
+        )
+        return cls(user, rows.column[places], rows.level[places], value, time, context)
 
     def at(self, chosen: Any) -> RatedPairs:
-        value, time = (
-            column[chosen] if len(column) else column for column in (self.value, self.time)
-        )
-        return RatedPairs(self.user[chosen], self.item[chosen], self.level[chosen], value, time)
+        return RatedPairs._make(column[chosen] if len(column) else column for column in self)
 
 
 class Heard(NamedTuple):
@@ -65,6 +69,7 @@ class RatingBatch(NamedTuple):
 
     users: IdMap  # with the new ones, as items
     items: IdMap
+    context: ContextColumns  # of the model, with the new categories
     leaving: Places  # of those withdrawn and of those changed, among the model's
     coming: RatedPairs  # new ones, and changed ones as they are now
     n_changed: int
@@ -77,22 +82,22 @@ def batch_for(fitted: FittedModel, new_ratings: Any, withdrawn: Any) -> RatingBa
     leaving = NOWHERE
     if withdrawn is not None:
         leaving = _withdrawn_places(withdrawn, fitted.users, fitted.items, rows)
-    users, items = fitted.users, fitted.items
-    new = RatedPairs.of(rows, fitted.times, NOWHERE)
+    users, items, context = fitted.users, fitted.items, fitted.context_columns
+    new = RatedPairs.of(fitted, NOWHERE)
     if new_ratings is not None:
-        users, items, new = _new_ratings(new_ratings, fitted)
+        users, items, context, new = _new_ratings(new_ratings, fitted)
     place = _places(rows, new.user, new.item)
     known = place >= 0
     both = np.intersect1d(place[known], leaving)
     if len(both):
-        there = RatedPairs.of(rows, fitted.times, both[:1])
+        there = RatedPairs.of(fitted, both[:1])
         user, item = users[int(there.user[0])], items[int(there.item[0])]
         raise RatingsError(
             f"user {user!r} and item {item!r}: rated and withdrawn in one batch; say one of both"
         )
     if len(leaving) == len(rows.column) and not len(new.user):
         raise RatingsError("all ratings would be withdrawn: a model needs at least one")
-    had, says = RatedPairs.of(rows, fitted.times, place[known]), new.at(known)
+    had, says = RatedPairs.of(fitted, place[known]), new.at(known)
     same = had.level == says.level
     if len(had.value):
         same &= had.value == says.value
@@ -104,6 +109,7 @@ def batch_for(fitted: FittedModel, new_ratings: Any, withdrawn: Any) -> RatingBa
     return RatingBatch(
         users,
         items,
+        context,
         np.sort(np.concatenate([leaving, changed])),
         new.at(coming),
         len(changed),
@@ -111,31 +117,42 @@ def batch_for(fitted: FittedModel, new_ratings: Any, withdrawn: Any) -> RatingBa
     )
 
 
-def without(given: CSRPair, times: Numbers, leaving: Places) -> tuple[CSRPair, Numbers, Heard]:
-    """What is left when some ratings leave, and these."""
-    rated = RatedPairs.of(given.by_user, times, leaving)
+def without(fitted: FittedModel, leaving: Places) -> tuple[CSRPair, Numbers, ContextColumns, Heard]:
+    """What is left when some ratings leave, with times and context, and these."""
+    given, times, context = fitted.given, fitted.times, fitted.context_columns
+    rated = RatedPairs.of(fitted, leaving)
     heard = Heard(rated, leaving, np.sort(places_for(given.by_item, rated.item, rated.user)))
     left = CSRPair(
         without_places(given.by_user, heard.by_user), without_places(given.by_item, heard.by_item)
     )
-    return left, np.delete(times, leaving) if len(times) else times, heard
+    times, values = (
+        np.delete(column, leaving, axis=0) if len(column) else column
+        for column in (times, context.values)
+    )
+    return left, times, replace(context, values=values), heard
 
 
 def joined_by(
-    given: CSRPair, times: Numbers, coming: RatedPairs, n_users: int, n_items: int
-) -> tuple[CSRPair, Numbers, Heard]:
-    """All ratings together, of so many users and items, and those that came."""
-    wide = CSRPair(
-        *(_with_rows(rows, n) for rows, n in zip(given, (n_users, n_items), strict=True))
-    )
+    fitted: FittedModel, batch: RatingBatch
+) -> tuple[CSRPair, Numbers, ContextColumns, Heard]:
+    """All ratings together, with times and context, and those that came."""
+    coming, sizes = batch.coming, (len(batch.users), len(batch.items))
+    wide = CSRPair(*(_with_rows(rows, n) for rows, n in zip(fitted.given, sizes, strict=True)))
     by_user, places = with_more(wide.by_user, coming.user, coming.item, coming.level, coming.value)
-    if len(times):
-        times = spliced(times, places - np.arange(len(places)), coming.time)
+    before = places - np.arange(len(places))
+    times, values = (
+        spliced(column, before, more) if len(column) else column
+        for column, more in (
+            (fitted.times, coming.time), (fitted.context_columns.values, coming.context),
+        )
+    )  # fmt: skip
     turned = coming.at(np.lexsort((coming.user, coming.item)))
     by_item, places_by_item = with_more(
         wide.by_item, turned.item, turned.user, turned.level, turned.value
     )
-    return CSRPair(by_user, by_item), times, Heard(coming, places, places_by_item)
+    given = CSRPair(by_user, by_item)
+    context = replace(batch.context, values=values)
+    return given, times, context, Heard(coming, places, places_by_item)
 
 
 def _with_rows(rows: CSR, n: int) -> CSR:
@@ -146,10 +163,13 @@ def _with_rows(rows: CSR, n: int) -> CSR:
 # -- ratings that come ----------------------------------------------------------------------------
 
 
-def _new_ratings(given: Any, fitted: FittedModel) -> tuple[IdMap, IdMap, RatedPairs]:
-    """Ratings as `Ratings` takes them, on the model's scale, and the ids with new ones.
+def _new_ratings(
+    given: Any, fitted: FittedModel
+) -> tuple[IdMap, IdMap, ContextColumns, RatedPairs]:
+    """Ratings as `Ratings` takes them, on the model's scale; ids and categories with new ones.
 
-    Where those of the model have times, new ones that have none are as late as the latest.
+    Where those of the model have times, new ones that have none are as late as the latest; other
+    context that they have not is unknown.
     """
     scale = fitted.scale
     batch = given if isinstance(given, Ratings) else Ratings(given, scale=scale)
@@ -162,8 +182,9 @@ def _new_ratings(given: Any, fitted: FittedModel) -> tuple[IdMap, IdMap, RatedPa
     times = batch.times if len(fitted.times) else NO_TIMES
     if len(fitted.times) and not batch.has_times:
         times = np.full(len(batch), fitted.times.max())
-    new = RatedPairs(user[rows.row], item[rows.column], level, value, times)
-    return users, items, new.at(np.argsort(_pair_keys(new, len(items)), kind="stable"))
+    context, columns = fitted.context_columns.with_more(batch.context, len(batch))
+    new = RatedPairs(user[rows.row], item[rows.column], level, value, times, columns)
+    return users, items, context, new.at(np.argsort(_pair_keys(new, len(items)), kind="stable"))
 
 
 def _on_scale(batch: Ratings, scale: Scale) -> tuple[NDArray[np.uint8], NDArray[Any]]:
