@@ -11,17 +11,70 @@ from ordbm.data.numeric_columns import check_not_tiny
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import RatingScale, Scale
 from ordbm.errors import RatingsError
+from ordbm.runtime.arrays import Codes, Numbers
 
 LARGEST_RATING = 1e12  # in units of the deviation
 
 
-def standardiser_of(ratings: Ratings, mean_weight: float | None = None) -> Standardiser:
+class Standardiser(NamedTuple):
+    """The unit of Gaussian ratings: z = (rating - mean) / deviation.
+
+    With a `weight` each user has a unit of their own, (z - centre) / width. The centre is the mean
+    of the user's c ratings and of `weight` zeros; the width is (v / variance)^(share / 2), with v
+    the mean square of z - centre over them and `weight` times `variance`. Somebody without ratings
+    has the unit of all.
+    """
+
+    mean: float
+    deviation: float
+    weight: float = 0.0
+    share: float = 0.0
+    variance: float = 1.0
+
+    def of_users(self, rows: CSR) -> OwnUnits:
+        """The units of the users whose ratings on the scale are `rows`."""
+        if not self.weight:
+            return OwnUnits(np.zeros(rows.n_rows), np.ones(rows.n_rows))
+        z = (np.asarray(rows.value, np.float64) - self.mean) / self.deviation
+        count = np.diff(rows.start) + self.weight
+        centre = np.bincount(rows.row, z, rows.n_rows) / count
+        squared = np.bincount(rows.row, (z - centre[rows.row]) ** 2, rows.n_rows)
+        spread = (squared + self.weight * self.variance) / count / self.variance
+        return OwnUnits(centre, spread ** (self.share / 2))
+
+    def of_user(self, row: CSR) -> Standardiser:
+        """The unit of one of them."""
+        (centre,), (width,) = self.of_users(row)
+        return Standardiser(
+            self.mean + self.deviation * float(centre), self.deviation * float(width)
+        )
+
+
+class OwnUnits(NamedTuple):
+    """Of each user, in the unit of all; user -1 has this one."""
+
+    centre: Numbers  # (users,)
+    width: Numbers  # (users,)
+
+    def of(self, users: Codes) -> OwnUnits:
+        """Those of some users."""
+        return OwnUnits(np.append(self.centre, 0.0)[users], np.append(self.width, 1.0)[users])
+
+
+def standardiser_of(
+    ratings: Ratings, mean_weight: float | None = None, own_weight: float = 0.0
+) -> Standardiser:
     """The unit of a Gaussian machine: the ratings' mean and deviation.
 
     Given its hidden units a Gaussian rating has deviation one. With `mean_weight` the unit is what
     user and item means leave unexplained, so that this is the noise of the data; so many ratings
     like all others are added to those of each mean. Without it, as in the paper, the unit is the
     deviation of all ratings.
+
+    With `own_weight` every user of a continuous scale has a unit of their own, drawn to that of all
+    as by so many ratings. How widely somebody's ratings spread may be their use of the scale, or
+    noise: the share of the former is read off from how much further the ratings of those who spread
+    more follow the items' means.
     """
     values = ratings.values.astype(np.float64)
     check_not_tiny(values)
@@ -36,7 +89,32 @@ def standardiser_of(ratings: Ratings, mean_weight: float | None = None) -> Stand
             left = left - (np.bincount(codes, left, size) / (count + mean_weight))[codes]
     deviation = float(np.sqrt(np.mean(left**2)))
     rounding = 1e-9 * float(np.abs(values).max())
-    return Standardiser(mean, deviation if deviation > rounding else max(1.0, rounding))
+    unit = Standardiser(mean, deviation if deviation > rounding else max(1.0, rounding))
+    return _with_own(unit, ratings, own_weight) if own_weight and ratings.is_continuous else unit
+
+
+def _with_own(unit: Standardiser, ratings: Ratings, weight: float) -> Standardiser:
+    """The same with units of users' own, whose widths are to the power of `share`.
+
+    It is that of y = (1 + share (width - 1)) x + width noise by least squares, where x is the mean
+    of the item's y = z - centre, and the width is that of what x leaves unexplained.
+    """
+    rows = ratings.by_user
+    z = (rows.value - unit.mean) / unit.deviation
+    count = np.diff(rows.start) + weight
+    y = z - (np.bincount(rows.row, z, rows.n_rows) / count)[rows.row]
+    raters = np.bincount(rows.column, minlength=ratings.n_items) + weight
+    x = (np.bincount(rows.column, y, ratings.n_items) / raters)[rows.column]
+    left = (y - x) ** 2
+    typical = float(left.mean()) or 1.0
+    squared = np.bincount(rows.row, left, rows.n_rows)
+    width = np.sqrt((squared + weight * typical) / count / typical)[rows.row]
+    wider = (width - 1) * x / width
+    norm = max(float(np.sum(wider**2)), float(np.finfo(np.float64).tiny))
+    share = float(np.sum(wider * (y - x) / width)) / norm
+    return unit._replace(
+        weight=weight, share=min(1.0, max(0.0, share)), variance=float(np.mean(y**2)) or 1.0
+    )
 
 
 def machine_ratings(ratings: Ratings, standardiser: Standardiser | None) -> CSRPair:
@@ -47,11 +125,21 @@ def machine_ratings(ratings: Ratings, standardiser: Standardiser | None) -> CSRP
 
 def standardised_pair(given: CSRPair, scale: Scale, standardiser: Standardiser) -> CSRPair:
     """Both orientations of ratings, standardised."""
-    return CSRPair(*(standardised(rows, scale, standardiser) for rows in given))
+    by_user, by_item = given
+    own = standardiser.of_users(by_user)
+    return CSRPair(
+        _standardised(by_user, scale, standardiser, own.of(by_user.row)),
+        _standardised(by_item, scale, standardiser, own.of(by_item.column)),
+    )
 
 
 def standardised(given: CSR, scale: Scale, standardiser: Standardiser) -> CSR:
-    """(rating - mean) / deviation of each rating, in single precision; all of level 0."""
+    """Ratings of users, a row each, in their units and in single precision; all of level 0."""
+    own = standardiser.of_users(given)
+    return _standardised(given, scale, standardiser, own.of(given.row))
+
+
+def _standardised(given: CSR, scale: Scale, standardiser: Standardiser, own: OwnUnits) -> CSR:
     value = scale.values[given.level] if isinstance(scale, RatingScale) else given.value
     apart = (value - standardiser.mean) / standardiser.deviation
     far = np.abs(apart) > LARGEST_RATING
@@ -61,13 +149,7 @@ def standardised(given: CSR, scale: Scale, standardiser: Standardiser) -> CSR:
             f"{standardiser.mean:g} with a deviation of {standardiser.deviation:g}: correct or "
             "drop it"
         )
+    apart = (apart - own.centre) / own.width
     return given._replace(
         level=np.zeros(len(given.column), np.uint8), value=apart.astype(np.float32)
     )
-
-
-class Standardiser(NamedTuple):
-    """The unit of Gaussian ratings: (rating - mean) / deviation."""
-
-    mean: float
-    deviation: float

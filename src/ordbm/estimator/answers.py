@@ -245,7 +245,9 @@ class Answers:
         if levels:
             return JointDistribution(levels.values[found.astype(np.int64)], weight, exact)
         assert state.standardiser is not None
-        values = state.standardiser.mean + state.standardiser.deviation * found
+        own = people.own_units(person)
+        read = own.centre + own.width * found.astype(np.float64)
+        values = state.standardiser.mean + state.standardiser.deviation * read
         return JointDistribution(values, weight, exact)
 
     def log_probability(

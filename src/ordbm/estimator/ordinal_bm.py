@@ -246,8 +246,9 @@ class OrdinalBM(Configured, Answers):
         _log_cost(self, ratings)
         tell = teller(callbacks)
         prepared = keeper.prepared if keeper else None
+        start = self.learner.initialisation
         standardiser = (
-            standardiser_of(ratings, self.learner.initialisation.unit_weight)
+            standardiser_of(ratings, start.unit_weight, start.own_unit_weight)
             if table.is_gaussian
             else None
         )
@@ -398,7 +399,8 @@ class OrdinalBM(Configured, Answers):
             return model._state
 
         LOG.info("finding a structure")
-        return find_structure(ratings, start, learn, settings, learner.priors.link_precision, tell)
+        precision = learner.priors.link_precision * table.link_tightness
+        return find_structure(ratings, start, learn, settings, precision, tell)
 
     def _watch(self, fitted: FittedModel) -> None:
         """For a class that looks at the machines while they learn."""

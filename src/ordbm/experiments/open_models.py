@@ -51,7 +51,9 @@ class OpenMachine(OrdinalBM):
         found = rating_scores(state.distribution(Users(state), *codes, method), test)
         if state.standardiser is not None:
             centre = state.conditioned[0].pair_scores(*codes, "mean_field")[:, 0].astype(np.float64)
-            point = state.standardiser.mean + state.standardiser.deviation * centre
+            own = state.own_units.of(codes[0])
+            read = own.centre + own.width * centre
+            point = state.standardiser.mean + state.standardiser.deviation * read
             found |= {f"mae_point{name}": one for name, one in _point_errors(point, test).items()}
         return found
 

@@ -172,8 +172,11 @@ def explanation_of(
         check_count("n", n)
     check_count("raters", raters)
     item_code = state.item_code(item)
+    unit = state.standardiser
+    if unit is not None:
+        unit = unit.of_user(given.rows_of(np.array([user_code])))
     pairs = [
-        pair_of(trained, own, user_code, item_code, state.scale, state.standardiser)
+        pair_of(trained, own, user_code, item_code, state.scale, unit)
         for trained, own in zip(state.conditioned, person, strict=True)
     ]
     if user_code < 0 and item_code < 0 and state.standardiser is None:

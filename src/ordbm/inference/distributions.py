@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from ordbm.data.scale import ContinuousScale, RatingScale
-from ordbm.data.standardiser import Standardiser
+from ordbm.data.standardiser import OwnUnits, Standardiser
 from ordbm.errors import SettingsError
 from ordbm.inference.conditioned import ConditionedMachine, Method, softmax
 from ordbm.runtime.arrays import Codes, Numbers
@@ -93,6 +93,13 @@ class NormalDistribution:
 
     def quantile(self, q: float) -> Numbers:
         return self.centre + self.spread * ndtri(q)
+
+    def in_own_units(self, standardiser: Standardiser, own: OwnUnits) -> NormalDistribution:
+        """The same, read in the unit of all, where each pair's user has their own."""
+        mean, shift = standardiser.mean, standardiser.deviation * own.centre
+        return NormalDistribution(
+            self.scale, mean + shift + own.width * (self.centre - mean), own.width * self.spread
+        )
 
 
 RatingDistribution = LevelDistribution | NormalDistribution

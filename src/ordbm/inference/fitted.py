@@ -16,13 +16,14 @@ from ordbm.data.csr import CSR, CSRPair
 from ordbm.data.ids import IdMap
 from ordbm.data.level_counts import level_counts, log_shares
 from ordbm.data.scale import RatingScale, Scale, levels_and_values
-from ordbm.data.standardiser import Standardiser, standardised_pair
+from ordbm.data.standardiser import OwnUnits, Standardiser, standardised_pair
 from ordbm.data.times import NO_TIMES
 from ordbm.inference.catalogue import Catalogue
 from ordbm.inference.conditioned import ConditionedMachine, Method
 from ordbm.inference.context_forces import context_forces
 from ordbm.inference.distributions import (
     LevelDistribution,
+    NormalDistribution,
     RatingDistribution,
     check_known_method,
     mixture,
@@ -203,7 +204,9 @@ class FittedModel(Known):
             found = self._slow_distribution(self.conditioned, person, items, method)
         else:
             found = self._one_by_one(people, person, items, method)
-        if isinstance(found, LevelDistribution) and self.standardiser is None:
+        if isinstance(found, NormalDistribution):
+            return self._in_own_units(found, people, person)
+        if self.standardiser is None:
             found.proba[(items < 0) & people.are_strangers(person)] = self.level_shares
         return found
 
@@ -236,7 +239,24 @@ class FittedModel(Known):
         if self.is_quick and method == "exact":
             tables = EnsembleTables(self.machines, self.ratings, self.threads)
             return self._quick_distribution(tables, Users(self, tables), users, items)
-        return self._slow_distribution(self._conditioned_now(), users, items, method)
+        found = self._slow_distribution(self._conditioned_now(), users, items, method)
+        if isinstance(found, NormalDistribution):
+            return self._in_own_units(found, Users(self), users)
+        return found
+
+    @cached_property
+    def own_units(self) -> OwnUnits:
+        """In which each user gives Gaussian ratings."""
+        assert self.standardiser is not None
+        return self.standardiser.of_users(self.given.by_user)
+
+    def _in_own_units(
+        self, found: NormalDistribution, people: People, person: Codes
+    ) -> NormalDistribution:
+        assert self.standardiser is not None
+        if not self.standardiser.weight:
+            return found
+        return found.in_own_units(self.standardiser, people.own_units(person))
 
     def _quick_distribution(
         self, tables: EnsembleTables, people: People, person: Codes, items: Codes

@@ -14,7 +14,7 @@ import numpy as np
 
 from ordbm.data.csr import CSR, stacked
 from ordbm.data.lookup import Ids, listed_ids, several
-from ordbm.data.standardiser import standardised
+from ordbm.data.standardiser import OwnUnits, standardised
 from ordbm.errors import SettingsError
 from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.inference.fold_in import OwnPrior, around_features, fold_in_machine, together, user_part
@@ -45,6 +45,9 @@ class People(Protocol):
     @property
     def user_parts(self) -> tuple[ConditionedMachine, ...]:
         """Each machine, of whose user side these people's ratings are the rows."""
+
+    def own_units(self, person: Codes) -> OwnUnits:
+        """In which each of these gives Gaussian ratings."""
 
     def n_rated(self, person: Codes) -> Codes:
         """How many items each of these has rated."""
@@ -80,6 +83,9 @@ class Users:
     @property
     def user_parts(self) -> tuple[ConditionedMachine, ...]:
         return self._state.conditioned
+
+    def own_units(self, person: Codes) -> OwnUnits:
+        return self._state.own_units.of(person)
 
     def n_rated(self, person: Codes) -> Codes:
         return np.where(person >= 0, self.given.sizes_of(np.maximum(person, 0)), 0)
@@ -137,6 +143,10 @@ class FoldIns:
         assert priors is not None
         about = self._state.described[0]
         return self._state.tables.fold_in_people(self._rows, self.users, priors, about)
+
+    def own_units(self, person: Codes) -> OwnUnits:
+        assert self._state.standardiser is not None
+        return self._state.standardiser.of_users(self.given).of(person)
 
     def n_rated(self, person: Codes) -> Codes:
         return self.given.sizes_of(person)

@@ -63,6 +63,11 @@ class Features:
         return max(1.0, n_hidden / 8) if self.is_gaussian else 1.0
 
     @property
+    def link_tightness(self) -> float:
+        """The same of links: measured, by products of Gaussian ratings ("dense continuous")."""
+        return 10.0 if self.is_gaussian else 1.0
+
+    @property
     def n_pair(self) -> int:
         return len(self.pair)
 

@@ -197,6 +197,12 @@ class Initialisation(Checked):
         why="means of a few ratings fit noise",
     )  # fmt: skip
 
+    own_unit_weight: float = setting(
+        10.0, "Continuous ratings by which the mean and width of each user's own are drawn to "
+        "those of all; 0: all users have the same unit.",
+        why="people use a slider differently; simulated and measured: dense continuous ratings",
+    )  # fmt: skip
+
     @property
     def unit_weight(self) -> float | None:
         """`mean_weight` where it has a use."""
@@ -383,7 +389,8 @@ class ContrastiveDivergence(Learner):
             noise_weight=0.0, hidden_precision=0.0, link_precision=0.0, unit_smoothing=False,
         ),
         "initialisation": Initialisation(
-            spread=0.01, hidden_spread=0.01, shared_potential=False, residual_unit=False
+            spread=0.01, hidden_spread=0.01, shared_potential=False, residual_unit=False,
+            own_unit_weight=0.0,
         ),
     }  # fmt: skip
 

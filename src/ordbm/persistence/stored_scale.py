@@ -46,12 +46,26 @@ def unpacked_standardiser(plain: Any, scale: Scale, *, needed: bool) -> Standard
         raise ValueError("the Gaussian unit is at odds with the features")
     if plain is None:
         return None
-    standardiser = Standardiser(*_unit(plain))
+    standardiser = Standardiser(*_unit(plain[:2]), *_own_units(plain[2:]))
+    if standardiser.weight and isinstance(scale, RatingScale):
+        raise ValueError("users have units of their own on a scale of levels")
     if isinstance(scale, RatingScale):
         with np.errstate(over="ignore"):
             if not (np.abs(level_cells(scale, standardiser)[1:-1]) <= LARGEST_RATING).all():
                 raise ValueError("the Gaussian unit is at odds with the scale")
     return standardiser
+
+
+def _own_units(plain: Sequence[Any]) -> tuple[float, float, float]:
+    """The weight, share and variance of users' own units; an older file has none of these."""
+    if not plain:
+        return 0.0, 0.0, 1.0
+    weight, share, variance = _numbers(plain)
+    if not (0 <= weight <= LARGEST_NUMBER and 0 <= share <= 1):
+        raise ValueError("the weight or share of users' own units is out of range")
+    if not 1 / LARGEST_NUMBER <= variance <= LARGEST_NUMBER:
+        raise ValueError("the variance of users' own units is out of range")
+    return weight, share, variance
 
 
 def _unit(plain: Sequence[Any]) -> tuple[float, float]:

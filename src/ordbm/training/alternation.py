@@ -13,7 +13,8 @@ from ordbm.data.csr import CSRPair
 from ordbm.data.level_counts import level_counts
 from ordbm.errors import SettingsError
 from ordbm.kernels.structures import Tables
-from ordbm.model.learners import Learner, PseudoLikelihood
+from ordbm.model.features import Features
+from ordbm.model.learners import Learner, Priors, PseudoLikelihood
 from ordbm.model.machine import Machine, Parameters, Side
 from ordbm.priors.counts import count_potentials
 from ordbm.priors.resolved import ResolvedPriors, priors_of, smoothing_of
@@ -89,7 +90,7 @@ class Trainer:
                 side,
                 ratings[number],
                 ratings[1 - number],
-                replace(learner, priors=learner.priors.of_side(number)),
+                replace(learner, priors=_priors_of(number, learner, machine.features)),
                 tables[number],
                 group,
                 2 * seed + number,
@@ -155,6 +156,12 @@ class Trainer:
     def _keeps_scores(self) -> bool:
         """Whether a pass leaves the side's scores behind for the other side."""
         return isinstance(self.learner, PseudoLikelihood) and self.learner.other_side == "exact"
+
+
+def _priors_of(number: int, learner: Learner, table: Features) -> Priors:
+    """A side's priors."""
+    priors = learner.priors.of_side(number)
+    return replace(priors, link_precision=priors.link_precision * table.link_tightness)
 
 
 def _nowhere(side: Side | None, n_groups: int, dtype: Any) -> Array:
