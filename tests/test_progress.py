@@ -45,6 +45,7 @@ def test_the_cost_what_goes_before_and_every_epoch_are_logged(caplog, ratings):
         ([1, 2, 3, 4, 5], None, ""),
         (range(1, 101), None, "100 levels, of which neighbours share couplings: bins of them cost"),
         (range(1, 101), "continuous", "continuous ratings: if they are answers on a scale"),
+        ([1, 2, 3, 4, 5], "continuous", "continuous ratings with 5 different values: on levels"),
     ],
 )
 def test_scales_that_are_worth_a_comparison_are_named(caplog, values, scale, advice):

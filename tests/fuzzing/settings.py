@@ -69,7 +69,7 @@ TUNED = [
     "hidden_precision", "link_precision", "count_weight", "response_style_share", "mean_weight",
     "noise_weight", "ratings_per_unit", "tightening", "scarcity", "unit_smoothing",
     "shared_potential", "leave_out", "column_ratings", "co_occurrence", "block_rows",
-    "enough_levels", "residual_unit",
+    "enough_levels", "residual_unit", "own_unit_weight",
 ]  # fmt: skip
 RATED = [
     [1, 2, 3, 4, 5], [0, 1], [1], [1, 2.5, 10], [-1e149, 1e149], [1e-140, 2e-140], [-5, 1e12],

@@ -27,6 +27,7 @@ PER_STEP = 1.0  # of each coupling, for each level of the scale and each block
 PER_LEVEL = 16.0  # of each level that shares its couplings, for each rating
 PER_LINK = 33.0  # of each neighbour of a rating's column
 PER_PRESENCE = 1.5  # of each rating with each linked item, in a pass
+FEW_DIFFERENT = 20  # values, which are stars rather than measurements
 PASSES = 2.2  # of an iteration: all is learnt twice, with some steps tried again
 
 
@@ -71,6 +72,13 @@ def fit_estimate(
 def _advice(table: Features, ratings: Ratings) -> str:
     """Scales that are worth a comparison: which one predicts best cannot be told beforehand."""
     if ratings.is_continuous:
+        n_different = len(np.unique(ratings.values))
+        if n_different <= FEW_DIFFERENT:
+            return (
+                f"continuous ratings with {n_different} different values: on levels, which they "
+                "are taken as without scale='continuous', they are likely to be predicted better; "
+                "compare both on held-out ratings"
+            )
         return (
             "continuous ratings: if they are answers on a scale rather than measurements, bins of "
             "them may predict better; compare both on held-out ratings"
