@@ -37,11 +37,11 @@ def model(ratings):
 
 
 def test_units_are_drawn_to_those_of_all(ratings):
-    unit = Standardiser(50.0, 4.0, weight=7.0, share=0.6, variance=1.7)
+    unit = Standardiser(50.0, 4.0, weight=7.0, share=0.6, variance=1.7, mean_weight=3.0)
     own = unit.of_users(ratings.by_user)
     z = (ratings.by_user.value - 50) / 4
     mine = z[ratings.by_user.row == 5]
-    centre = mine.sum() / (len(mine) + 7)
+    centre = mine.sum() / (len(mine) + 3)
     spread = (((mine - centre) ** 2).sum() + 7 * 1.7) / (len(mine) + 7) / 1.7
     np.testing.assert_allclose(own.centre[5], centre)
     np.testing.assert_allclose(own.width[5], spread**0.3)

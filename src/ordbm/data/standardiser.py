@@ -14,15 +14,16 @@ from ordbm.errors import RatingsError
 from ordbm.runtime.arrays import Codes, Numbers
 
 LARGEST_RATING = 1e12  # in units of the deviation
+MOST_WEIGHT = 1e6  # ratings by which a user's mean is drawn to that of all
 
 
 class Standardiser(NamedTuple):
     """The unit of Gaussian ratings: z = (rating - mean) / deviation.
 
     With a `weight` each user has a unit of their own, (z - centre) / width. The centre is the mean
-    of the user's c ratings and of `weight` zeros; the width is (v / variance)^(share / 2), with v
-    the mean square of z - centre over them and `weight` times `variance`. Somebody without ratings
-    has the unit of all.
+    of the user's c ratings and of `mean_weight` zeros; the width is (v / variance)^(share / 2),
+    with v the mean square of z - centre over them and `weight` times `variance`. Somebody without
+    ratings has the unit of all.
     """
 
     mean: float
@@ -30,14 +31,16 @@ class Standardiser(NamedTuple):
     weight: float = 0.0
     share: float = 0.0
     variance: float = 1.0
+    mean_weight: float = 0.0
 
     def of_users(self, rows: CSR) -> OwnUnits:
         """The units of the users whose ratings on the scale are `rows`."""
         if not self.weight:
             return OwnUnits(np.zeros(rows.n_rows), np.ones(rows.n_rows))
         z = (np.asarray(rows.value, np.float64) - self.mean) / self.deviation
-        count = np.diff(rows.start) + self.weight
-        centre = np.bincount(rows.row, z, rows.n_rows) / count
+        n_rated = np.diff(rows.start)
+        centre = np.bincount(rows.row, z, rows.n_rows) / np.maximum(n_rated + self.mean_weight, 1.0)
+        count = n_rated + self.weight
         squared = np.bincount(rows.row, (z - centre[rows.row]) ** 2, rows.n_rows)
         spread = (squared + self.weight * self.variance) / count / self.variance
         return OwnUnits(centre, spread ** (self.share / 2))
@@ -71,8 +74,9 @@ def standardiser_of(
     like all others are added to those of each mean. Without it, as in the paper, the unit is the
     deviation of all ratings.
 
-    With `own_weight` every user of a continuous scale has a unit of their own, drawn to that of all
-    as by so many ratings. How widely somebody's ratings spread may be their use of the scale, or
+    With `own_weight` every user of a continuous scale has a unit of their own, its width drawn to
+    that of all as by so many ratings, its centre as by those that the spread of users' means asks
+    for. How widely somebody's ratings spread may be their use of the scale, or
     noise: the share of the former is read off from how much further the ratings of those who spread
     more follow the items' means.
     """
@@ -101,9 +105,12 @@ def _with_own(unit: Standardiser, ratings: Ratings, weight: float) -> Standardis
     """
     rows = ratings.by_user
     z = (rows.value - unit.mean) / unit.deviation
-    count = np.diff(rows.start) + weight
-    y = z - (np.bincount(rows.row, z, rows.n_rows) / count)[rows.row]
     raters = np.bincount(rows.column, minlength=ratings.n_items) + weight
+    of_item = (np.bincount(rows.column, z, ratings.n_items) / raters)[rows.column]
+    mean_weight = _noise_by_spread(z - of_item, rows)
+    count = np.diff(rows.start)
+    y = z - (np.bincount(rows.row, z, rows.n_rows) / np.maximum(count + mean_weight, 1.0))[rows.row]
+    count = count + weight
     x = (np.bincount(rows.column, y, ratings.n_items) / raters)[rows.column]
     left = (y - x) ** 2
     typical = float(left.mean()) or 1.0
@@ -113,8 +120,23 @@ def _with_own(unit: Standardiser, ratings: Ratings, weight: float) -> Standardis
     norm = max(float(np.sum(wider**2)), float(np.finfo(np.float64).tiny))
     share = float(np.sum(wider * (y - x) / width)) / norm
     return unit._replace(
-        weight=weight, share=min(1.0, max(0.0, share)), variance=float(np.mean(y**2)) or 1.0
+        weight=weight,
+        share=min(1.0, max(0.0, share)),
+        variance=float(np.mean(y**2)) or 1.0,
+        mean_weight=mean_weight,
     )
+
+
+def _noise_by_spread(values: Numbers, rows: CSR) -> float:
+    """The variance within rows over that of their means, by an analysis of variance."""
+    count = np.diff(rows.start)
+    mean = np.bincount(rows.row, values, rows.n_rows) / np.maximum(count, 1)
+    within = float(np.sum((values - mean[rows.row]) ** 2))
+    within /= max(len(values) - int((count > 0).sum()), 1)
+    between = float(np.sum(count * (mean - values.mean()) ** 2))
+    between -= (int((count > 0).sum()) - 1) * within
+    between /= max(len(values) - float(np.sum(count.astype(float) ** 2)) / len(values), 1.0)
+    return MOST_WEIGHT if between * MOST_WEIGHT <= within else within / between
 
 
 def machine_ratings(ratings: Ratings, standardiser: Standardiser | None) -> CSRPair:

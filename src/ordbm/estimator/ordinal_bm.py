@@ -247,10 +247,10 @@ class OrdinalBM(Configured, Answers):
         tell = teller(callbacks)
         prepared = keeper.prepared if keeper else None
         start = self.learner.initialisation
+        # Hidden units hear a use of the scale as taste; links alone have no need of own units.
+        own_weight = start.own_unit_weight if any(settings.hidden_sizes) else 0.0
         standardiser = (
-            standardiser_of(ratings, start.unit_weight, start.own_unit_weight)
-            if table.is_gaussian
-            else None
+            standardiser_of(ratings, start.unit_weight, own_weight) if table.is_gaussian else None
         )
         orientations = machine_ratings(ratings, standardiser)
         threads = thread_count(self.settings.threads)

@@ -198,8 +198,8 @@ class Initialisation(Checked):
     )  # fmt: skip
 
     own_unit_weight: float = setting(
-        10.0, "Continuous ratings by which the mean and width of each user's own are drawn to "
-        "those of all; 0: all users have the same unit.",
+        10.0, "Continuous ratings by which the width of each user's own unit is drawn to that of "
+        "all; 0: all users have one unit.",
         why="people use a slider differently; simulated and measured: dense continuous ratings",
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ordbm.data.numeric_columns import LARGEST_NUMBER
 from ordbm.data.scale import ContinuousScale, RatingScale, Scale
-from ordbm.data.standardiser import LARGEST_RATING, Standardiser
+from ordbm.data.standardiser import LARGEST_RATING, MOST_WEIGHT, Standardiser
 from ordbm.inference.distributions import level_cells
 from ordbm.persistence.container import Header
 from ordbm.persistence.json_values import packed, unpacked
@@ -56,16 +56,16 @@ def unpacked_standardiser(plain: Any, scale: Scale, *, needed: bool) -> Standard
     return standardiser
 
 
-def _own_units(plain: Sequence[Any]) -> tuple[float, float, float]:
-    """The weight, share and variance of users' own units; an older file has none of these."""
+def _own_units(plain: Sequence[Any]) -> tuple[float, float, float, float]:
+    """Weight, share, variance and weight of means of users' own units: none in an older file."""
     if not plain:
-        return 0.0, 0.0, 1.0
-    weight, share, variance = _numbers(plain)
-    if not (0 <= weight <= LARGEST_NUMBER and 0 <= share <= 1):
+        return 0.0, 0.0, 1.0, 0.0
+    weight, share, variance, mean_weight = _numbers(plain)
+    if not (0 <= weight <= LARGEST_NUMBER and 0 <= share <= 1 and 0 <= mean_weight <= MOST_WEIGHT):
         raise ValueError("the weight or share of users' own units is out of range")
     if not 1 / LARGEST_NUMBER <= variance <= LARGEST_NUMBER:
         raise ValueError("the variance of users' own units is out of range")
-    return weight, share, variance
+    return weight, share, variance, mean_weight
 
 
 def _unit(plain: Sequence[Any]) -> tuple[float, float]:
