@@ -8,7 +8,14 @@ import pytest
 
 import ordbm
 from cli_runs import answer, json_answer
-from ordbm import OrdinalBM, Ratings, hold_out, read_ratings, write_ratings
+from ordbm import (
+    OrdinalBM,
+    Ratings,
+    hold_out,
+    progressive_validation,
+    read_ratings,
+    write_ratings,
+)
 from ordbm.data.context_columns import UNKNOWN, context_columns
 from ordbm.datasets import read_pairs
 from ordbm.errors import ModelFileError, RatingsError, SettingsError
@@ -81,7 +88,6 @@ def test_columns_go_with_their_ratings():
     ("context", "words"),
     [
         ({"mood": ["glad"]}, "1 values of context 'mood'"),
-        ({"mood": [None, ""]}, "context 'mood' is missing everywhere"),
         ({"rating": [1, 2]}, "a context column is called 'rating'"),
         ({3: [1, 2]}, "a context column is called 3"),
         ({"warmth": [1.0, float("inf")]}, "warmth.*row 1"),
@@ -92,6 +98,24 @@ def test_columns_go_with_their_ratings():
 def test_bad_columns_are_named(context, words):
     with pytest.raises(RatingsError, match=words):
         Ratings(["a", "b"], [1, 2], [3, 4], context=context)
+
+
+def test_a_column_that_is_missing_everywhere_cannot_be_learnt_from():
+    nothing = Ratings(["a", "b"], [1, 2], [3, 4], context={"mood": [None, ""]})
+    with pytest.raises(RatingsError, match="'mood' is missing everywhere"):
+        OrdinalBM(**TINY).fit(nothing)
+
+
+def test_a_stream_goes_with_its_context(split):
+    train, _ = split
+    times = np.random.default_rng(3).uniform(0, 1e6, len(train)).astype(int) * 1.0
+    timed = Ratings.of_rows(
+        train.users, train.items, train.scale, train.by_user, times, train.context
+    )
+    found = progressive_validation(OrdinalBM(**TINY), timed, first=0.7, batch=100)
+    bare = Ratings.of_rows(train.users, train.items, train.scale, train.by_user, times)
+    without = progressive_validation(OrdinalBM(**TINY), bare, first=0.7, batch=100)
+    assert found.scores["rmse"] < without.scores["rmse"]
 
 
 def test_a_column_that_is_not_in_the_table_is_named():

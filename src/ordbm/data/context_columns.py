@@ -57,7 +57,8 @@ class ContextColumns:
         said = {name: other.column(name) for name in other.names}
         kinds = []
         for name, categories in zip(self.names, self.categories, strict=True):
-            new = set(map(str, said.get(name, ()))) - {"None", *(categories or ())}
+            given = (_text(value) for value in said.get(name, ()) if value is not None)
+            new = set(given) - set(categories or ())
             kinds.append(None if categories is None else (*categories, *sorted(new)))
         grown = replace(self, categories=tuple(kinds))
         return grown, grown.encoded(said, n_rows)
@@ -124,8 +125,6 @@ def context_columns(table: Any, n_rows: int) -> ContextColumns:
                 f"lengths differ: {n_rows:,} ratings, {len(column.codes):,} values of context "
                 f"{shown(name)}: give one for each"
             )
-        if column.absent.all():
-            raise RatingsError(f"context {shown(name)} is missing everywhere: leave it out")
         found, categories = column.numbers, None
         if found is None:
             categories = tuple(sorted(set(column.texts[~column.absent].tolist())))
@@ -168,7 +167,7 @@ class _Distinct:
     @property
     def texts(self) -> Any:
         """Each value as text, (values,) objects."""
-        return np.array([str(value).strip() for value in self.values], object)
+        return np.array([_text(value) for value in self.values], object)
 
     @property
     def numbers(self) -> Numbers | None:
@@ -195,6 +194,13 @@ class _Distinct:
     @property
     def _beside(self) -> dict[str, Any]:
         return {self.name: EncodedColumn(self.values, self.codes)}
+
+
+def _text(value: Any) -> str:
+    """A category as text; whole numbers without a point."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
 
 
 def _number(value: Any) -> float:

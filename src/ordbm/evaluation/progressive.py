@@ -17,7 +17,7 @@ from ordbm.data.ratings import Ratings, as_ratings
 from ordbm.errors import RatingsError, SettingsError, UnknownIdsWarning
 from ordbm.evaluation.evaluations import score_from_ratio
 from ordbm.evaluation.protocols import check_method, known_masks, model_name
-from ordbm.evaluation.rating_losses import values_on_scale
+from ordbm.evaluation.rating_losses import told_context, values_on_scale
 from ordbm.inference.distributions import RatingDistribution, reordered
 from ordbm.metrics.array_checks import check_prediction
 from ordbm.metrics.prediction import losses
@@ -195,7 +195,7 @@ class _Stream:
         begins = np.ones(len(user), bool)
         begins[1:] = (user[1:] != user[:-1]) | (second[1:] != second[:-1])
         self.groups = np.append(np.flatnonzero(begins), len(user))
-        self.times = ratings.times[self.order]
+        self.times, self.context = ratings.times[self.order], ratings.context.at(self.order)
         self.user, self.item = user, ratings.item_codes[self.order]
         self._users, self._items = (
             np.fromiter(ids, object, len(ids)) for ids in (ratings.users, ratings.items)
@@ -215,15 +215,17 @@ class _Stream:
     def part(self, start: int, end: int) -> Ratings:
         """These ratings alone: nothing is said of who and what else there is."""
         chosen = slice(start, end)
+        said = self.context.at(chosen)
         return Ratings(
-            *self._pairs(chosen), self._values[chosen], self.ratings.scale, times=self.times[chosen]
-        )
+            *self._pairs(chosen), self._values[chosen], self.ratings.scale,
+            times=self.times[chosen],
+            context={name: said.column(name) for name in said.names} or None,
+        )  # fmt: skip
 
     def predicted(self, model: Any, start: int, end: int) -> RatingDistribution:
-        """What a model, told ids and, if it has learnt from some, times, says of these ratings."""
+        """What a model, told ids and context, if it has learnt from some, says of these ratings."""
         chosen = slice(start, end)
-        timed = getattr(model, "context", None) is not None
-        when = {"at": self.times[chosen]} if timed else {}
+        when = told_context(model, self.times, self.context)(chosen)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnknownIdsWarning)  # they come with the stream
             found = model.distribution(*self._pairs(chosen), **when)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ordbm.data.context_columns import ContextColumns
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import RatingScale, Scale
 from ordbm.errors import RatingsError
@@ -41,7 +42,7 @@ def rating_sums(model: RatingModel, test: Ratings) -> RatingSums:
     totals: dict[str, Numbers] = {}
     sums: Any = 0.0
     seconds = 0.0
-    told = _told_context(model, test)
+    told = told_context(model, test.times, test.context)
     for first in range(0, len(test), size):
         part = slice(first, first + size)
         codes = test.user_codes[part]
@@ -62,17 +63,20 @@ def rating_sums(model: RatingModel, test: Ratings) -> RatingSums:
     return RatingSums(found.scale, truth, totals, curves, seconds)
 
 
-def _told_context(model: Any, test: Ratings) -> Callable[[slice], dict[str, Any]]:
+def told_context(
+    model: Any, times: Numbers, context: ContextColumns
+) -> Callable[[slice], dict[str, Any]]:
     """What a model that has learnt from context is to be told of some test ratings."""
     if getattr(model, "context", None) is None:
         return lambda _: {}
-    known = model.known_ratings().context.names
-    names = [name for name in test.context.names if name in known]
+    known = model.known_ratings().context.names if context else ()
+    names = [name for name in context.names if name in known]
 
     def told(part: slice) -> dict[str, Any]:
-        said = test.context.at(part)
-        when = {"at": test.times[part]} if test.has_times else {}
-        return {**when, "context": {name: said.column(name) for name in names}}
+        said = context.at(part)
+        when = {"at": times[part]} if len(times) else {}
+        beside = {name: said.column(name) for name in names}
+        return {**when, "context": beside} if beside else when
 
     return told
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ordbm.data.context_columns import UNKNOWN
 from ordbm.data.ids import IdMap
 from ordbm.data.lookup import (
     Ids,
@@ -143,6 +144,9 @@ def check_trainable(ratings: Ratings) -> None:
     """An error unless there are ratings to learn from."""
     if not len(ratings):
         raise RatingsError("no ratings to learn from: a hold-out of all ratings leaves none")
+    for name, values in zip(ratings.context.names, ratings.context.values.T, strict=True):
+        if (values == UNKNOWN).all():
+            raise RatingsError(f"context {shown(name)} is missing everywhere: leave it out")
 
 
 def check_request(user: Any, ratings: Any) -> None:
