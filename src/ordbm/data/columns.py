@@ -78,7 +78,8 @@ def plain_column(values: Any, name: str = "ids") -> Column:
         raise RatingsError(f"{name}: got one string, need a sequence; wrap it in a list")
     if isinstance(values, list):
         return values
-    values = nw.from_native(values, series_only=True, allow_series=True, pass_through=True)
+    if not isinstance(values, np.ndarray):
+        values = nw.from_native(values, series_only=True, allow_series=True, pass_through=True)
     if isinstance(values, nw.Series):
         values = values.to_numpy()
     elif isinstance(values, np.ma.MaskedArray):
