@@ -318,6 +318,7 @@ def lost_by_drift(
 ) -> list[dict[str, Any]]:
     """Log-loss of growing above that of retraining, by the drift before a batch."""
     found = []
+    drift = ends[:-1] / (LEARNT_FIRST * ends[-1] / (1 - LEARNT_FIRST))
     for low, high in pairwise(DRIFTS):
         gaps = [
             (
@@ -325,11 +326,12 @@ def lost_by_drift(
                 - losses(one["p"], batches[k].rating)["log_loss"]
             ).mean()
             for k, one in again.items()
-            if low <= ends[k] / (LEARNT_FIRST * ends[-1] / (1 - LEARNT_FIRST)) < high
+            if low <= drift[k] < high
         ]
         if gaps:
-            row = {"drift": [low, high], "batches": len(gaps), "lost": float(np.mean(gaps))}
-            found.append(row)
+            of = int(np.count_nonzero((low <= drift) & (drift < high)))
+            lost = float(np.mean(gaps))
+            found.append({"drift": [low, high], "batches": len(gaps), "of": of, "lost": lost})
     return found
 
 

@@ -64,7 +64,11 @@ def _batches(one: Mapping[str, Any]) -> Iterator[str]:
     yield "| --- | ---: | ---: |"
     for row in again["lost by drift"]:
         low, high = row["drift"]
-        yield f"| {low:g} to {high:g} | {row['batches']} | {row['lost']:+.4f} |"
+        yield f"| {low:g} to {high:g} | {row['batches']} of {row['of']} | {row['lost']:+.4f} |"
+    yield ""
+    of = sum(row["of"] for row in again["lost by drift"])
+    lost = sum(row["of"] * row["lost"] for row in again["lost by drift"]) / of
+    yield f"They are not spread evenly: weighed by all {of} batches of each drift, {lost:+.4f} is lost."
     yield ""
     yield (
         f"All 50 batches took {again['seconds of growing, all 50']:.1f} s to take in; 50 fits, of "
