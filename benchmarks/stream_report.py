@@ -68,7 +68,7 @@ def _batches(one: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     of = sum(row["of"] for row in again["lost by drift"])
     lost = sum(row["of"] * row["lost"] for row in again["lost by drift"]) / of
-    yield f"They are not spread evenly: weighed by all {of} batches of each drift, {lost:+.4f} is lost."
+    yield f"They are not spread evenly: weighed by all {of} batches, {lost:+.4f} is lost."
     yield ""
     yield (
         f"All 50 batches took {again['seconds of growing, all 50']:.1f} s to take in; 50 fits, of "
