@@ -10,6 +10,7 @@ from page_runs import (
     GODFATHER,
     HEAT,
     HOSTILE,
+    TOY_STORY,
     Visit,
     chromium,
     continuous_model,
@@ -40,6 +41,9 @@ def server(folder, browser):  # noqa: ARG001 -- without a browser there is no us
     """A client of the service that the page is of."""
     titles = write_titles(folder / "titles.csv")
     with serving(settings_for(page_model(), folder), titles) as found:
+        for number, item in enumerate((HEAT, GODFATHER, TOY_STORY) * 4):
+            address = f"/v1/users/{9000 + number}/ratings/{item}"
+            assert found.put(address, json={"rating": 1 + number % 5}).status_code == 200
         yield found
 
 
@@ -186,7 +190,9 @@ def test_the_page_of_a_title_adds_up(visit, server):
     first, *changes, last = (float(one.replace("−", "-").replace("±", "")) for one in figures)
     assert len(changes) == 2
     assert last == pytest.approx(first + sum(changes), abs=1e-9)
-    assert last == pytest.approx(expected_of(server, {HEAT: 4.5, 1: 2}, GODFATHER), abs=0.006)
+    assert last == pytest.approx(
+        expected_of(server, {HEAT: 4.5, TOY_STORY: 2}, GODFATHER), abs=0.006
+    )
     names = page.locator(".card").evaluate_all("all => all.map(one => one.ariaLabel)")
     assert {"How people rated it", "Similar titles", "Rated together", "Rated alike"} <= set(names)
 
@@ -209,6 +215,21 @@ def test_the_map_moves_and_two_people_find_a_title(visit):
     titles = page.locator(".pairs .title").all_text_contents()
     assert not {"Heat (1995)", "Toy Story (1995)"} & set(titles)
     assert visit.given() == {HEAT: 5}
+
+
+def test_the_operator_sees_what_the_service_measures(visit, server):
+    page = visit.open("operator")
+    page.get_by_role("img", name="Calibration").wait_for()
+    quality = server.get("/v1/model/quality").json()
+    assert page.get_by_role("img", name="Calibration").locator("circle").count() == len(
+        quality["calibration"]
+    )
+    assert page.get_by_role("img", name="Levels").locator("rect").count() == 20
+    facts = page.get_by_role("region", name="Newest ratings").text_content()
+    assert f"{quality['log_loss']:.3f}" in facts
+    assert server.get("/v1/model").json()["version"] in page.locator(".facts").first.text_content()
+    row = page.get_by_role("row", name="PUT /v1/users/{user}/ratings/{item}")
+    assert row.get_by_role("cell").first.text_content() == "12"
 
 
 def test_ratings_can_be_taken_along_and_forgotten(visit, server):

@@ -11,8 +11,10 @@ import { searchBox } from "./search.js";
 import { yours } from "./yours.js";
 
 const ON_MAP = 250;
-const SIZE = [680, 560];
-const LABELS = 26;
+const isNarrow = matchMedia("(max-width: 40rem)").matches;
+const SIZE = isNarrow ? [360, 420] : [680, 560];
+const LABELS = isNarrow ? 11 : 26;
+const DOT = isNarrow ? 0.75 : 1;
 const NEAREST = 8;
 
 export async function mapView({ page, place, signal }) {
@@ -34,7 +36,7 @@ export async function mapView({ page, place, signal }) {
         h("section", { "aria-label": "Nearest to you" }, h("h2", {}, "Nearest to you"), near),
         yours({ page, signal, whatIf: false }))));
   const dots = items.map((one) => svg("circle", { cx: one.px, cy: one.py,
-    r: 2.5 + 4.5 * Math.sqrt(one.n_ratings / items[0].n_ratings), class: "dot",
+    r: DOT * (2.5 + 4.5 * Math.sqrt(one.n_ratings / items[0].n_ratings)), class: "dot",
     onclick: () => { location.hash = `#/item/${segment(one.item)}`; } },
   svg("title", {}, called(one))));
   const path = svg("polyline", { class: "trail" });
