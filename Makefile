@@ -1,6 +1,6 @@
 # Every target sets up what it needs; all it takes is a Python >= 3.11 with venv.
 .DEFAULT_GOAL := help
-.PHONY: help demo serve-demo test test-avx2 test-all lint format docs fuzz release bench peers ranking scaling trials structure presence context features stream interruptions kills fuzz-service mutants constraints clean
+.PHONY: help demo serve-demo test test-avx2 test-all lint format docs fuzz release bench peers ranking scaling trials structure presence context features stream serving interruptions kills fuzz-service mutants constraints clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -88,6 +88,10 @@ context: $(VENV)/.dev  ## Measure what the times of ratings tell (ARGS="--data m
 
 stream: $(VENV)/.dev  ## Measure a model that grows with a stream of ratings (ARGS="--parts grown,late")
 	PYTHON=$(BIN)/python benchmarks/stream $(ARGS)
+
+serving: $(VENV)/.dev  ## Measure how much a service answers, and try it under all kinds of requests at once
+	$(BIN)/python benchmarks/service.py $(ARGS)
+	$(BIN)/python benchmarks/service_mixed.py $(ARGS)
 
 interruptions: $(VENV)/.dev  ## Interrupt and kill commands in every phase, 500 times each
 	$(BIN)/python tools/interrupt_many.py --page docs/results/interruptions.md $(ARGS)

@@ -35,7 +35,7 @@ from ordbm.serve.store import Store
 from service_runs import PostgreSQL, small_model, until  # type: ignore[import-not-found]
 
 WRITERS = 4
-LONGEST = 1.5  # seconds of load before a kill
+LONGEST = 1.0  # seconds of load before a kill
 N_ITEMS = 40  # of each writer, so that ratings are changed too
 AT_ONCE = 20
 

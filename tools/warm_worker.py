@@ -10,6 +10,7 @@ from pathlib import Path
 
 import uvicorn
 
+import ordbm.serve.application  # noqa: F401 -- what a worker would import
 from ordbm.serve.model_slot import warmed
 from ordbm.serve.service_settings import ServiceSettings
 from ordbm.serve.serving import uvicorn_settings
