@@ -1,7 +1,7 @@
 """What tools try at length is tried here briefly: kills under write load, and requests at random.
 
 `make kills` and `make fuzz-service` do it hundreds of times; so does this file if it is told to,
-by ORDBM_KILLS, ORDBM_KILLS_SECONDS and ORDBM_KILLS_ROWS, ORDBM_FUZZ_EXAMPLES.
+by the tools' own options in ORDBM_KILLS_ARGS and ORDBM_FUZZ_ARGS.
 """
 
 import os
@@ -13,7 +13,8 @@ import pytest
 from conftest import ROOT
 from service_runs import postgresql_programs
 
-ROWS = os.environ.get("ORDBM_KILLS_ROWS")
+KILLS = os.environ.get("ORDBM_KILLS_ARGS", "--kills 2").split()
+FUZZ = os.environ.get("ORDBM_FUZZ_ARGS", "--examples 1").split()
 
 
 def run_tool(name, *words):
@@ -28,10 +29,7 @@ def run_tool(name, *words):
 def test_kills_lose_nothing_that_was_acknowledged(kind):
     if kind == "PostgreSQL" and postgresql_programs() is None:
         pytest.skip("no PostgreSQL: install the extra dev, or Debian's postgresql")
-    words = ["--on", kind, "--kills", os.environ.get("ORDBM_KILLS", "2")]
-    words += ["--seconds", os.environ.get("ORDBM_KILLS_SECONDS", "inf")]
-    words += ["--rows", ROWS] if ROWS else []
-    done = run_tool("kill_server.py", *words)
+    done = run_tool("kill_server.py", "--on", kind, *KILLS)
     assert done.returncode == 0, done.stdout + done.stderr
     row = next(line for line in done.stdout.splitlines() if line.startswith(f"| {kind}"))
     _, _, kills, _, acknowledged, *_, lost, twice, _ = (one.strip() for one in row.split("|"))
@@ -41,5 +39,5 @@ def test_kills_lose_nothing_that_was_acknowledged(kind):
 
 
 def test_requests_at_random_get_no_error_of_the_service():
-    done = run_tool("fuzz_service.py", "--examples", os.environ.get("ORDBM_FUZZ_EXAMPLES", "1"))
+    done = run_tool("fuzz_service.py", *FUZZ)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr
