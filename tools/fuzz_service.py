@@ -52,7 +52,7 @@ def fuzzed(examples: int, seed: int, folder: Path) -> tuple[int, str, Counter[in
              "--max-examples", str(examples), "--seed", str(seed), "--request-timeout", "120",
              "--continue-on-failure", "--suppress-health-check", "all", "--no-color",
              "--report-dir", report],
-            capture_output=True, text=True, check=False,
+            capture_output=True, text=True, check=False, cwd=folder,
             env={**os.environ, "PYTHONPATH": TOOLS, "SCHEMATHESIS_HOOKS": "schemathesis_lines"},
         )  # fmt: skip
     lines = [json.loads(one) for one in server.log if one.startswith("{")]
