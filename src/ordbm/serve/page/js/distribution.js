@@ -33,18 +33,22 @@ export function picture(scale, expected, { width = 96, height = 30, kind = "beli
   frame.append(svg("line", { class: "axis", x1: 0, x2: width, y1: base + 0.5, y2: base + 0.5 }));
   if (!shares) frame.append(...rangeParts(scale, expected, width, base));
   else if (shares.length > 24) frame.append(curve(shares, width, base));
-  else frame.append(...bars(shares, width, base));
+  else {
+    const named = scale.levels.indexOf(scale.nearest(expected.median));
+    frame.append(...bars(shares, named, width, base));
+  }
   return frame;
 }
 
-function bars(shares, width, base) {
+/** The level that the words name stands out, also where another is likelier by a hair. */
+function bars(shares, named, width, base) {
   const most = Math.max(...shares, 1e-9);
   const step = width / shares.length;
   const wide = Math.max(1.5, step - Math.min(3, step * 0.28));
   return shares.map((share, at) => {
     const tall = share > 0 ? Math.max(1, (share / most) * (base - 1)) : 0;
     return svg("rect", {
-      class: share === most ? "most" : "", x: at * step + (step - wide) / 2, width: wide,
+      class: at === named ? "most" : "", x: at * step + (step - wide) / 2, width: wide,
       y: base - tall, height: tall, rx: Math.min(1.5, wide / 4),
     });
   });
