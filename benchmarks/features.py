@@ -1,6 +1,6 @@
 """What features of users and items give where there are no ratings, beside other libraries.
 
-    benchmarks/features [--data ml-100k,ml-1m] [--models ordbm,plain,myfm,cmfrec] [--members 1]
+    benchmarks/features [--data ml-100k,ml-1m] [--models ordbm,plain,myfm] [--members 1]
 
 - cells: a fifth of the users and of the items held out wholly; known pairs, new items, new users,
   and both new
@@ -30,8 +30,13 @@ import ordbm
 
 HERE = Path(__file__).resolve().parent
 FILES = HERE.parent.parent / "shared" / "data"
-PEERS = {"myfm": "peers", "cmfrec": "peers-features"}  # and their environments
-CALLED = {"ordbm": "ordbm", "plain": "ordbm without features", "myfm": "myFM", "cmfrec": "cmfrec"}
+PEERS = {"myfm": "peers", "cmfrec": "peers-features", "lightfm": "peers-features"}  # environments
+CALLED = {
+    "ordbm": "ordbm", "plain": "ordbm without features", "myfm": "myFM", "cmfrec": "cmfrec",
+    "lightfm": "LightFM",
+}  # fmt: skip
+
+CELLS = ("known", "new item", "new user", "both", *(f"{n} given" for n in GIVEN))
 
 Row = dict[str, Any]
 
@@ -66,19 +71,15 @@ def ours(path: Path, data: str, seed: int, members: int | None, *, features: boo
     return {"seconds": seconds, "scores": found, "members": len(model.machines)}
 
 
-def peer(model: str, path: Path, data: str, seed: int, python: str) -> Row:
-    """One fit for each number of given ratings, in an environment of its own."""
-    seconds, found = 0.0, {}
-    for n in GIVEN:
-        command = [
-            python, str(HERE / "peers" / "rate_features.py"), model, str(path), data,
-            "--given", str(n), "--seed", str(seed),
-        ]  # fmt: skip
-        done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)  # noqa: S603
-        said = json.loads(done.stdout.splitlines()[-1])
-        seconds += said["seconds"]
-        found |= said["scores"]
-    return {"seconds": seconds, "scores": found}
+def peer(model: str, path: Path, data: str, seed: int, given: int) -> Row:
+    """A fit with so many ratings of each new user, in an environment of its own."""
+    command = [
+        python_of(PEERS[model]), str(HERE / "peers" / "rate_features.py"), model, str(path), data,
+        "--given", str(given), "--seed", str(seed),
+    ]  # fmt: skip
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)  # noqa: S603
+    found: Row = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def python_of(environment: str) -> str:
@@ -93,18 +94,23 @@ def python_of(environment: str) -> str:
 
 
 def page(rows: list[Row]) -> str:
-    """Tables of all scores."""
+    """Tables of all scores, means over the seeds."""
     lines = ["# Features of users and items", "", "Written by `benchmarks/features`.", ""]
-    for data, seed in sorted({(row["data"], row["seed"]) for row in rows}):
-        mine = [row for row in rows if (row["data"], row["seed"]) == (data, seed)]
+    for data in dict.fromkeys(row["data"] for row in rows):
+        mine = [row for row in rows if row["data"] == data]
+        models = [name for name in CALLED if any(row["model"] == name for row in mine)]
+        seeds = ", ".join(map(str, sorted({row["seed"] for row in mine})))
         for measure, words in (("log_loss", "log-loss"), ("rmse", "RMSE"), ("mae", "MAE")):
-            cells = list(mine[0]["scores"])
-            names = [CALLED[row["model"]] for row in mine]
-            lines += [f"## {data}, seed {seed}: {words}", "", f"| | {' | '.join(names)} |"]
-            lines += ["| --- |" + " ---: |" * len(names)]
-            for cell in cells:
-                values = [row["scores"].get(cell, {}).get(measure) for row in mine]
-                said = ["–" if value is None else f"{value:.4f}" for value in values]
+            lines += [f"## {data}: {words}", "", f"Seeds {seeds}.", ""]
+            lines += [f"| | {' | '.join(CALLED[name] for name in models)} |"]
+            lines += ["| --- |" + " ---: |" * len(models)]
+            for cell in CELLS:
+                said = []
+                for name in models:
+                    found = [row["scores"].get(cell, {}).get(measure)
+                             for row in mine if row["model"] == name]  # fmt: skip
+                    values = [value for value in found if value is not None]
+                    said.append(f"{np.mean(values):.4f}" if values else "–")
                 lines.append(f"| {cell} | {' | '.join(said)} |")
             lines.append("")
     return "\n".join(lines)
@@ -129,16 +135,21 @@ def main() -> None:
         path = told.files / f"{data}.zip"
         if not path.exists():
             parser.error(f"no {path}: say where the data files are with --files")
-        for model in told.models.split(","):
-            what = {"data": data, "model": model, "seed": told.seed}
+        asked = [
+            (model, given)
+            for model in told.models.split(",")
+            for given in (GIVEN if model in PEERS else (None,))
+        ]
+        for model, given in asked:
+            what = {"data": data, "model": model, "seed": told.seed, "given": given}
             if any(what.items() <= row.items() for row in rows):
                 continue
             print(json.dumps(what), flush=True)
-            if model in PEERS:
-                found = peer(model, path, data, told.seed, python_of(PEERS[model]))
-            else:
+            if given is None:
                 features = model == "ordbm"
                 found = ours(path, data, told.seed, told.members, features=features)
+            else:
+                found = peer(model, path, data, told.seed, given)
             now = datetime.now(UTC).isoformat(timespec="seconds")
             rows.append(what | found | {"time": now, "commit": commit(), "cpu": cpu_model()})
             results.write_text("".join(json.dumps(row) + "\n" for row in rows))

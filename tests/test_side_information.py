@@ -10,51 +10,32 @@ from scipy.special import expit, log_softmax
 
 import ordbm
 from cli_runs import answer, json_answer
-from ordbm.data.feature_columns import HINGES, feature_table, fitted_encoder
+from described_population import (
+    GENRES,
+    ITEMS,
+    KEPT_SMALL,
+    N_ITEMS,
+    N_USERS,
+    RATED_ITEMS,
+    RATED_USERS,
+    RATINGS,
+    TASTES,
+    USERS,
+    truth,
+)
+from ordbm.data.feature_columns import HINGES, fitted_encoder
+from ordbm.data.feature_tables import feature_table
 from ordbm.data.ids import IdMap
-from ordbm.errors import LeftOutWarning, RatingsError, SettingsError
+from ordbm.errors import LeftOutWarning, RatingsError
 from ordbm.model.feature_effects import FeatureEffects
 from ordbm.model.rules import FeatureRules
 from ordbm.training.feature_learning import EffectsLearning, unknown_parameters
-
-N_USERS, N_ITEMS = 120, 80
-RATED_USERS, RATED_ITEMS = 100, 60
-TASTE = np.array([[1.2, -1.2, 0.0], [-1.2, 1.2, 0.0]])
-KEPT_SMALL = {"members": 1, "hidden": 4, "epochs": 8, "threads": 1}
-
-
-def population(seed=0):
-    """Who likes which genre, and ratings that follow it, of the first users and items."""
-    rng = np.random.default_rng(seed)
-    taste, genre = rng.integers(0, 2, N_USERS), rng.integers(0, 3, N_ITEMS)
-    rows = [
-        (u, i, int(np.clip(np.round(3 + TASTE[taste[u], genre[i]] + 0.7 * rng.normal()), 1, 5)))
-        for u in range(RATED_USERS)
-        for i in rng.choice(RATED_ITEMS, 15, replace=False)
-    ]
-    users = {
-        "user": list(range(N_USERS)),
-        "kind": [("left", "right")[one] for one in taste],
-        "age": rng.normal(40, 10, N_USERS).tolist(),
-    }
-    items = {
-        "item": list(range(N_ITEMS)),
-        "genres": [f"{'abc'[one]}|film" for one in genre],
-    }
-    return ordbm.Ratings(*zip(*rows, strict=True)), users, items, taste, genre
-
-
-RATINGS, USERS, ITEMS, TASTES, GENRES = population()
 
 
 @pytest.fixture(scope="module")
 def model():
     fitted = ordbm.OrdinalBM(**KEPT_SMALL)
     return fitted.fit(RATINGS, user_features=USERS, item_features=ITEMS)
-
-
-def truth(users, items):
-    return 3 + TASTE[TASTES[np.asarray(users)], GENRES[np.asarray(items)]]
 
 
 def log_loss(model, users, items):
@@ -387,14 +368,83 @@ def test_a_table_that_is_refused_leaves_the_model_as_it_was(model):
     np.testing.assert_array_equal(model.predict(0, list(range(10))), before)
 
 
-def test_continuous_ratings_have_no_features_yet():
-    rng = np.random.default_rng(0)
-    ratings = ordbm.Ratings(
-        *rng.integers(0, 20, (2, 100)), rng.normal(size=100), scale="continuous"
+# -- continuous ratings ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def continuous():
+    """The same people and films on a scale without levels."""
+    rng = np.random.default_rng(1)
+    codes = RATINGS.user_codes, RATINGS.item_codes
+    users, items = (
+        [ids[code] for code in part]
+        for ids, part in zip((RATINGS.users, RATINGS.items), codes, strict=True)
     )
-    table = {"item": list(range(20)), "x": rng.normal(size=20).tolist()}
-    with pytest.raises(SettingsError, match="a rating scale of levels"):
-        ordbm.OrdinalBM(members=1).fit(ratings, item_features=table)
+    values = truth(users, items) + 0.7 * rng.normal(size=len(users))
+    ratings = ordbm.Ratings(users, items, values, scale="continuous")
+    fitted = ordbm.OrdinalBM(**KEPT_SMALL)
+    return ratings, fitted.fit(ratings, user_features=USERS, item_features=ITEMS)
+
+
+def test_continuous_ratings_are_predicted_by_features_too(continuous, tmp_path):
+    _, model = continuous
+    for users, items in (
+        (NEW_USERS, NEW_ITEMS),
+        (NEW_USERS, NEW_ITEMS - RATED_ITEMS),
+        (NEW_USERS - RATED_USERS, NEW_ITEMS),
+    ):
+        found = model.predict(users.tolist(), items.tolist())
+        assert np.corrcoef(found, truth(users, items))[0, 1] > 0.9
+        assert np.abs(found - truth(users, items)).mean() < 0.4
+    model.save(tmp_path / "model.ordbm")
+    pairs = NEW_USERS.tolist(), NEW_ITEMS.tolist()
+    again = ordbm.load(tmp_path / "model.ordbm").predict(*pairs)
+    np.testing.assert_array_equal(again, model.predict(*pairs))
+    both = model.explain(int(NEW_USERS[0]), int(NEW_ITEMS[0]))
+    assert both.base + sum(part.effect for part in both.parts) == pytest.approx(both.final)
+    said = model.predict(int(NEW_USERS[0]), 0, ratings={1: 5.5, 2: 0.5})
+    assert np.isfinite(said).all()
+
+
+@pytest.mark.parametrize("kind", range(2))
+def test_squares_are_those_of_a_gaussian_machine_whose_column_nobody_rated(continuous, kind):
+    """The objective read off the energy, and slopes by finite differences."""
+    ratings, _ = continuous
+    told = ordbm.OrdinalBM(**KEPT_SMALL | {"epochs": 2}, dtype="float64").fit(ratings)
+    machine, rows = told.machines[0], told._state.ratings
+    rng = np.random.default_rng(kind)
+    n = rows[kind].n_rows
+    design = np.column_stack([np.ones(n), rng.normal(size=(n, 2))])
+    one = EffectsLearning(machine, rows, kind, design, np.array([0, 1, 2]), FeatureRules(), 1)
+    effects = FeatureEffects(*(0.3 * rng.normal(size=part.shape) for part in one.effects))
+    cold = [
+        x + y for x, y in zip(effects.of(design), unknown_parameters(machine, kind), strict=True)
+    ]
+    side, other = machine.sides[1 - kind], machine.sides[kind]
+    inputs = (told.conditioned[0].user_input, told.conditioned[0].item_input)[1 - kind]
+    columns, total = rows[kind], 0.0
+    for column in range(n):
+        for q in range(columns.start[column], columns.start[column + 1]):
+            row, value = columns.column[q], columns.value[q]
+            on = expit(inputs[row] - value * side.parameters.coupling[column, 0])[: side.n_hidden]
+            mean = machine.level_bias[0] + other.parameters.rating_bias[row, 0]
+            mean = mean + cold[0][column, 0] + on @ cold[1][column, 0]
+            mean = (
+                mean + expit(cold[2][column]) @ other.parameters.coupling[row, 0, : other.n_hidden]
+            )
+            total -= (value - mean) ** 2 / 2
+    assert one.slopes(effects)[0] == pytest.approx(one.weight * total, rel=1e-9)
+    way = [rng.normal(size=part.shape) for part in effects]
+
+    def value_at(step):
+        moved = (part + step * along for part, along in zip(effects, way, strict=True))
+        return one.slopes(FeatureEffects(*moved))[0]
+
+    slope = sum((x * y).sum() for x, y in zip(one.slopes(effects)[1], way, strict=True))
+    assert slope == pytest.approx((value_at(1e-5) - value_at(-1e-5)) / 2e-5, rel=1e-6)
+
+
+# -- the command line -----------------------------------------------------------------------------
 
 
 def test_the_command_line_takes_tables_and_says_how_far_they_are_trusted(tmp_path):

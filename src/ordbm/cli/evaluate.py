@@ -17,9 +17,12 @@ from typer import Option
 import ordbm
 from ordbm.cli.app import app
 from ordbm.cli.inputs import (
+    ItemFeatures,
     RatingsSource,
+    UserFeatures,
     check_target,
     facts_in_words,
+    features_in,
     given_file,
     items_of,
     model_in_file,
@@ -116,6 +119,8 @@ def evaluate_command(
             metavar="NAMES|all",
         ),
     ] = None,
+    user_features: UserFeatures = None,
+    item_features: ItemFeatures = None,
     report: Annotated[
         Path | None, Option(help="Write a page with tables and pictures.", metavar="HTML")
     ] = None,
@@ -136,7 +141,7 @@ def evaluate_command(
     told = _given(
         folds=folds, test=test, model=model, test_fraction=test_fraction, split=split,
         split_seed=split_seed, validation=validation, lists=lists, by=by, batch=batch,
-        report=report,
+        report=report, user_features=user_features, item_features=item_features,
     )  # fmt: skip
     _check_together(told, split, model_options)
     _check_report(report, force)
@@ -165,15 +170,19 @@ def evaluate_command(
             "seed": split_seed or 0,
             **options,
         }
+        ours: dict[str, Any] = {
+            "user_features": features_in(user_features, ratings.users, "user"),
+            "item_features": features_in(item_features, ratings.items, "item"),
+        }
         if folds is not None:
-            found = _cross_validated(models, ratings, folds, asked, quiet)
+            found = _cross_validated(models, ratings, folds, asked, ours, quiet)
         else:
             if test is not None:
                 parts = ratings, _test_ratings(test, reading, ratings)
             else:
                 by_what: Any = split or "user"
                 parts = ordbm.hold_out(ratings, fraction, seed=asked["seed"], by=by_what)
-            found = _tested(models, *parts, asked, quiet)
+            found = _tested(models, *parts, asked, ours, quiet)
     if as_json:
         print_json({"ratings": read, "models": [one.to_dict() for one in found]})
     else:
@@ -203,15 +212,18 @@ def _given(**told: Any) -> list[str]:
 
 def _check_together(told: list[str], split: str | None, model_options: ModelOptions) -> None:
     """An error that names options that exclude each other, or one without effect."""
+    features = ["--user-features", "--item-features"]
     what = [option for option in ("--folds", "--test", "--model") if option in told]
     if len(what) > 1:
         raise ordbm.errors.SettingsError(f"use one of {' and '.join(what)}, not both")
     useless: dict[str, list[str]] = {other: ["--test-fraction", "--split"] for other in what}
     if "--model" in told:
         _refuse(model_options.given(), "with --model")
-        useless["--model"] = ["--validation", "--split-seed", *useless["--model"]]
+        useless["--model"] = ["--validation", "--split-seed", *features, *useless["--model"]]
     if split == "stream":
-        useless["--split stream"] = ["--validation", "--split-seed", "--lists", "--report"]
+        useless["--split stream"] = [
+            "--validation", "--split-seed", "--lists", "--report", *features,
+        ]  # fmt: skip
     for other, options in useless.items():
         _refuse([option for option in options if option in told], f"with {other}")
     if "--lists" not in told:
@@ -316,6 +328,7 @@ def _tested(
     train: Ratings,
     test: Ratings,
     asked: Mapping[str, Any],
+    ours: Mapping[str, Any],
     quiet: bool,
 ) -> list[Evaluation]:
     from ordbm.evaluation import train_and_test
@@ -323,7 +336,7 @@ def _tested(
     found = []
     for name, model in models.items():
         with fit_bar(quiet, name) as show_epochs:
-            own = {"callbacks": [show_epochs]} if name == OURS else _FOR_BASELINES
+            own = {"callbacks": [show_epochs], **ours} if name == OURS else _FOR_BASELINES
             found.append(train_and_test(model, train, test, name=name, **{**asked, **own}))
     return found
 
@@ -333,12 +346,13 @@ def _cross_validated(
     ratings: Ratings,
     folds: int,
     asked: Mapping[str, Any],
+    ours: Mapping[str, Any],
     quiet: bool,
 ) -> list[CrossValidation]:
     found = []
     for name, model in models.items():
         with step_bar(quiet, name, folds, "folds") as done:
-            own = {} if name == OURS else _FOR_BASELINES
+            own = ours if name == OURS else _FOR_BASELINES
             found.append(
                 ordbm.cross_validate(
                     model,

@@ -11,7 +11,9 @@ from typer import Option
 import ordbm
 from ordbm.cli.app import app
 from ordbm.cli.inputs import (
+    ItemFeatures,
     RatingsSource,
+    UserFeatures,
     check_model_target,
     facts_in_words,
     features_in,
@@ -37,15 +39,8 @@ def fit(
             metavar="FRACTION",
         ),
     ] = 0.0,
-    user_features: Annotated[
-        Path | None,
-        Option(
-            help="A csv or tsv of what is known of users: ids first or in a column named user, a "
-            "column for each thing; several values in one are split by |.",
-            metavar="FILE",
-        ),
-    ] = None,
-    item_features: Annotated[Path | None, Option(help="The same of items.", metavar="FILE")] = None,
+    user_features: UserFeatures = None,
+    item_features: ItemFeatures = None,
     checkpoint: Annotated[
         Path | None,
         Option(help="Folder for a checkpoint after every epoch.", metavar="DIR"),

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument
+from typer import Argument, Option
 
 import ordbm
 from ordbm.runtime.atomic_files import NotOursError, Ours, check_replaceable
@@ -41,6 +41,15 @@ RatingsSource = Annotated[
 ModelFile = Annotated[
     Path, Argument(help="A model file of ordbm fit.", metavar="MODEL", show_default=False)
 ]
+UserFeatures = Annotated[
+    Path | None,
+    Option(
+        help="A csv or tsv of what is known of users: ids first or in a column named user, a "
+        "column for each thing; several values in one are split by |.",
+        metavar="FILE",
+    ),
+]
+ItemFeatures = Annotated[Path | None, Option(help="The same of items.", metavar="FILE")]
 
 
 def ratings_and_facts(

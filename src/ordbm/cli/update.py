@@ -14,9 +14,12 @@ import ordbm
 from ordbm.cli.app import app
 from ordbm.cli.inputs import (
     STANDARD,
+    ItemFeatures,
     ModelFile,
+    UserFeatures,
     check_model_target,
     facts_in_words,
+    features_in,
     given_file,
     items_of,
     model_in_file,
@@ -56,18 +59,24 @@ def update(
         str | None,
         Option(help="A file of pairs (user, item) whose ratings are no more.", metavar="FILE"),
     ] = None,
+    user_features: UserFeatures = None,
+    item_features: ItemFeatures = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Let a model take in ratings that are new, changed or withdrawn, without learning anew.
 
-    Users and items may be new. All of it is taken in, or, if something is wrong, nothing.
+    Users and items may be new; features are those the model was learnt with. All of it is taken
+    in, or, if something is wrong, nothing.
 
     Example: `ordbm update model.ordbm today.csv --withdraw gone.csv -o model.ordbm`
     """
-    if source is None and withdraw is None:
-        raise ordbm.errors.SettingsError("nothing to do: give RATINGS, or --withdraw FILE")
+    told = source, withdraw, user_features, item_features
+    if all(one is None for one in told):
+        raise ordbm.errors.SettingsError(
+            "nothing to do: give RATINGS, --withdraw FILE, or features of users or items"
+        )
     if source == withdraw == STANDARD:
         raise ordbm.errors.SettingsError("standard input can be read once: name a file instead")
     check_model_target(output, force)
@@ -80,7 +89,12 @@ def update(
         new = _by_ids_of(model, ratings)
     if withdraw is not None:
         gone = _pairs(withdraw, reading, model)
-    model.partial_fit(new, gone)
+    model.partial_fit(
+        new,
+        gone,
+        user_features=features_in(user_features, users_of(model), "user"),
+        item_features=features_in(item_features, items_of(model), "item"),
+    )
     model.save(output, overwrite=force)
     assert model.last_update is not None
     if as_json:

@@ -14,14 +14,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
 
-from ordbm.data.columns import is_usual_name
-from ordbm.data.ids import IdMap, check_hashes, is_missing
+from ordbm.data.feature_tables import FeatureTable
+from ordbm.data.ids import IdMap, is_missing
 from ordbm.data.numeric_columns import number_of
-from ordbm.data.rating_tables import named_columns
-from ordbm.errors import SHOWN_ROWS, LeftOutWarning, RatingsError
+from ordbm.errors import LeftOutWarning, RatingsError
 from ordbm.runtime.arrays import Array, Mask, Numbers
 from ordbm.runtime.printable import shown
 
@@ -101,58 +99,6 @@ class FeatureEncoder(NamedTuple):
         return np.concatenate([np.ones((n_rows, 1)), features], axis=1).astype(np.float32)
 
 
-class FeatureTable(NamedTuple):
-    """Columns of a table by name, a row for each id."""
-
-    ids: IdMap
-    columns: dict[str, list[Any]]
-
-
-def feature_table(table: Any, kind: str, known: IdMap) -> FeatureTable:
-    """The table of features of users or items (`kind`), keyed by a column called like ids.
-
-    That is `kind`, or a usual name of it, or else the first column. `known` are the ids of ratings.
-    """
-    what = f"{kind}_features"
-    columns = named_columns(table)
-    names = list(columns)
-    keys = [name for name in names if name == kind] or [
-        name for name in names if is_usual_name(name, kind)
-    ]
-    if not names:
-        raise RatingsError(f"{what} has no columns: give a frame of an id and what is known of it")
-    key = (keys or names)[0]
-    plain = {str(name): _values(values) for name, values in columns.items()}
-    given = [_plain_id(value) for value in plain.pop(str(key))]
-    for name, values in plain.items():
-        if len(values) != len(given):
-            raise RatingsError(
-                f"{what}: column {shown(name)} has {len(values):,} values for {len(given):,} ids"
-            )
-    for row, value in enumerate(given):
-        if is_missing(value):
-            raise RatingsError(f"{what}: row {row} has no {kind}: leave it out")
-    check_hashes(given, f"ids of {what}")
-    if not plain:
-        raise RatingsError(f"{what} has only the column {shown(key)}: nothing is known of them")
-    twice = [value for value, count in Counter(given).items() if count > 1]
-    if twice:
-        rows = [row for row, value in enumerate(given) if value == twice[0]][:2]
-        raise RatingsError(
-            f"{what}: {kind} {shown(twice[0])} is there more than once (rows {rows[0]} and "
-            f"{rows[1]}): give one row for each"
-        )
-    ids, _ = IdMap.of(given)
-    if known.ids and not any(value in known for value in given):
-        some = ", ".join(map(shown, given[:SHOWN_ROWS]))
-        raise RatingsError(
-            f"{what}: none of its {len(given):,} ids ({some}, …; column {shown(key)}) has ratings, "
-            f"whose {kind}s are {', '.join(map(shown, known.ids[:SHOWN_ROWS]))}, …: give the same "
-            "ids, of the same type"
-        )
-    return FeatureTable(ids, plain)
-
-
 def fitted_encoder(
     table: FeatureTable, kind: str, has_ratings: Mask, mean_rating: Numbers
 ) -> FeatureEncoder:
@@ -194,9 +140,7 @@ def fitted_encoder(
                 found.append(ValueColumn(name, tuple(sorted(kept))))
             else:
                 left_out[name] = "constant, or without a value that two share"
-    if left_out:
-        said = "; ".join(f"{shown(name)} ({why})" for name, why in left_out.items())
-        warnings.warn(f"{what}: left out {said}", LeftOutWarning, stacklevel=5)
+    _warn_of_left_out(left_out, what)
     if not found:
         raise RatingsError(f"{what}: no column says anything: leave {what} out")
     encoder = FeatureEncoder(tuple(found), np.zeros(sum(column.width for column in found)))
@@ -205,22 +149,41 @@ def fitted_encoder(
     return encoder._replace(mean=np.nanmean(rated, axis=0))
 
 
+def encoded_like(encoder: FeatureEncoder, table: FeatureTable, kind: str) -> Array:
+    """Features of a table that came after learning, (ids, q), by the columns that were learnt."""
+    what = f"{kind}_features"
+    lacking = [name for name in encoder.names if name not in table.columns]
+    if lacking:
+        raise RatingsError(
+            f"{what} lacks {', '.join(map(shown, lacking))}, which the model was learnt with: give "
+            "all columns, with None for what is not known"
+        )
+    odd = {name: "not learnt with" for name in table.columns if name not in encoder.names}
+    for column in encoder.columns:
+        values = table.columns[column.name]
+        if isinstance(column, NumberColumn):
+            _check_finite(values, column.name, what, table.ids)
+            _check_numbers(values, column.name, what, table.ids)
+            continue
+        for value, known in zip(values, table.ids, strict=True):
+            parts = [] if _is_absent(value) else _parts(value)
+            if parts and not set(parts) & set(column.values):
+                odd[column.name] = f"{shown(parts[0])} of {shown(known)}, which is new"
+    _warn_of_left_out(odd, what)
+    return encoder.encoded(table.columns, len(table.ids))
+
+
+def _warn_of_left_out(columns: Mapping[str, str], what: str) -> None:
+    if columns:
+        said = "; ".join(f"{shown(name)} ({why})" for name, why in columns.items())
+        warnings.warn(f"{what}: left out {said}", LeftOutWarning, stacklevel=6)
+
+
 def _number_column(name: str, numbers: Numbers) -> NumberColumn:
     mean, scale = float(numbers.mean()), float(numbers.std())
     cuts = np.quantile((numbers - mean) / scale, np.linspace(0, 1, HINGES + 2)[1:-1])
     inner = np.unique(cuts[(cuts > (numbers.min() - mean) / scale)])
     return NumberColumn(name, mean, scale, tuple(inner.tolist()) if len(inner) > 1 else ())
-
-
-def _values(column: Any) -> list[Any]:
-    if isinstance(column, nw.Series):
-        return column.to_list()
-    return column.tolist() if isinstance(column, np.ndarray) else list(column)
-
-
-def _plain_id(value: Any) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _is_absent(value: Any) -> bool:
@@ -240,12 +203,13 @@ def _parts(value: Any) -> list[str]:
 
 
 def _are_numbers(values: Sequence[Any]) -> bool:
-    def is_number(value: Any) -> bool:
-        if isinstance(value, str):
-            return not math.isnan(number_of(value))
-        return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return all(_is_number(value) for value in values if not _is_absent(value))
 
-    return all(is_number(value) for value in values if not _is_absent(value))
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, str):
+        return not math.isnan(number_of(value))
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def _numbers(values: Sequence[Any]) -> Numbers:
@@ -260,9 +224,19 @@ def _numbers(values: Sequence[Any]) -> Numbers:
     )  # fmt: skip
 
 
+def _check_numbers(values: Sequence[Any], name: str, what: str, ids: IdMap) -> None:
+    for row, value in enumerate(values):
+        if not _is_absent(value) and not _is_number(value):
+            raise RatingsError(
+                f"{what}: column {shown(name)} is {shown(value)} for {shown(ids[row])} (row {row}) "
+                "and was learnt as numbers: give a number, or None for what is not known"
+            )
+
+
 def _check_finite(values: Sequence[Any], name: str, what: str, ids: IdMap) -> None:
     for row, value in enumerate(values):
-        if isinstance(value, float | np.floating) and math.isinf(value):
+        number = number_of(value) if isinstance(value, str) else value
+        if isinstance(number, float | np.floating) and math.isinf(number):
             raise RatingsError(
                 f"{what}: column {shown(name)} is {value} for {shown(ids[row])} (row {row}): give "
                 "finite numbers, or None for what is not known"

@@ -50,8 +50,9 @@ from ordbm.training.feature_learning import learn_features
 from ordbm.training.loop import LOG, Callback, EpochRecord, train
 from ordbm.training.presence_learning import learn_presence
 from ordbm.training.state import Preparation, Saved
-from ordbm.updates.growing import Update, grown
-from ordbm.updates.merging import batch_for
+from ordbm.updates.describing import taken_in
+from ordbm.updates.growing import Update
+from ordbm.updates.presence_growth import expect_typical
 
 # What a machine that is only tried does without.
 _ALONE: dict[str, Any] = {"structure": None, "presence": False, "context": False}
@@ -122,9 +123,7 @@ class OrdinalBM(Configured, Answers):
         if validation is not None:
             validation = as_ratings(validation, scale=ratings.scale)
         check_trainable(ratings)
-        told: Told = (None, None)
-        if user_features is not None or item_features is not None:
-            ratings, told = with_features(ratings, user_features, item_features)
+        ratings, told = with_features(ratings, user_features, item_features)
         if resume and checkpoint is None:
             raise SettingsError("resume=True needs the folder to go on from: say checkpoint=folder")
         return self._learnt(ratings, validation, callbacks, checkpoint, resume, progress, told)
@@ -143,11 +142,6 @@ class OrdinalBM(Configured, Answers):
         if not all(map(callable, callbacks)):
             raise SettingsError("a callback must be a function that takes an EpochRecord")
         settings, table = self._resolved(ratings)
-        if table.is_gaussian and told != (None, None):
-            raise SettingsError(
-                "features of users and items need a rating scale of levels: give the ratings "
-                "scale=ordbm.RatingScale.bins(edges), or leave user_features and item_features out"
-            )
         check_size(settings, table, ratings.n_users, ratings.n_items)
         with ExitStack() as opened:
             if progress:
@@ -159,18 +153,29 @@ class OrdinalBM(Configured, Answers):
             keeper, saved = None, None
             if checkpoint is not None:
                 keeper = opened.enter_context(
-                    Checkpoint(checkpoint, settings, self.learner, ratings, validation)
+                    Checkpoint(checkpoint, settings, self.learner, ratings, validation, told)
                 )
                 saved = keeper.read() if resume else None
             return self._fit(ratings, validation, callbacks, settings, table, told, keeper, saved)
 
     @listening()
-    def partial_fit(self, new_ratings: Any = None, withdrawn: Any = None) -> Self:
+    def partial_fit(
+        self,
+        new_ratings: Any = None,
+        withdrawn: Any = None,
+        *,
+        user_features: Any = None,
+        item_features: Any = None,
+    ) -> Self:
         """Take in ratings that are new, changed or withdrawn, without learning anew.
 
         `new_ratings` are as those of `fit`, on the scale of the model; users and items may be new.
         A pair that has a rating is given the new one. `withdrawn` are pairs whose rating is no
         more: a list of (user, item), or a table with both columns.
+
+        `user_features` and `item_features` are tables as those of `fit`, with the columns that the
+        model was learnt with, of users and items who may be new. A row takes the place of what was
+        known. What features say of each stays as it was learnt.
 
         All that is said afterwards is conditioned on every rating. What a user or an item owns is
         fitted to their ratings, all else fixed: at once if they are new, then each time that they
@@ -179,15 +184,22 @@ class OrdinalBM(Configured, Answers):
         that cannot be used is an error that leaves the model as it was. A model that is not fitted
         is fitted.
         """
-        if new_ratings is None and withdrawn is None:
-            raise SettingsError("nothing to learn: give new_ratings, or pairs that are withdrawn")
+        told = user_features, item_features
+        has_features = any(table is not None for table in told)
+        if new_ratings is None and withdrawn is None and not has_features:
+            raise SettingsError(
+                "nothing to learn: give new_ratings, pairs that are withdrawn, or features"
+            )
         if self._fitted is None:
             if withdrawn is not None:
                 raise NotFittedError("there is nothing to withdraw from: fit the model first")
-            return self.fit(new_ratings)
+            if new_ratings is None:
+                raise NotFittedError("features alone teach nothing: fit the model first")
+            return self.fit(new_ratings, user_features=user_features, item_features=item_features)
         fitted = self._fitted
-        batch = batch_for(fitted, new_ratings, withdrawn)
-        self._fitted, self.last_update = grown(fitted, batch, _own_learner(self.learner, fitted))
+        learner = _own_learner(self.learner, fitted)
+        found = taken_in(fitted, new_ratings, withdrawn, *told, learner)
+        self._fitted, self.last_update = found
         LOG.info("%s", self.last_update)
         return self
 
@@ -195,11 +207,7 @@ class OrdinalBM(Configured, Answers):
     def refit(
         self, callbacks: Callback | Iterable[Callback] = (), progress: bool | None = None
     ) -> Self:
-        """Learn anew from all ratings that the model has, by its own settings.
-
-        Features that it was given are still known: of whom and what came since nothing is, until
-        they are given again, by `fit(model.known_ratings(), user_features=…, item_features=…)`.
-        """
+        """Learn anew from all ratings and features that the model has, by its own settings."""
         about_users, about_items = self._state.described
         told = told_again(about_users), told_again(about_items)
         return self._learnt(
@@ -290,8 +298,9 @@ class OrdinalBM(Configured, Answers):
         )
         self._watch(fitted)
         trainer = Ensemble(
-            machines, orientations, learner, self.settings.seed, threads, prepared.priors
-        )
+            machines, orientations, learner, self.settings.seed, threads, prepared.priors, told,
+            None if told == (None, None) else self.settings.feature_rules,
+        )  # fmt: skip
         history, interrupted = train(
             trainer,
             self.settings.epochs,
@@ -303,11 +312,7 @@ class OrdinalBM(Configured, Answers):
             saved=saved,
         )
         with first_ctrl_c_noted(lambda: True) as interrupted_now:
-            if any(about is not None for about in told):
-                LOG.info("learning what features say")
-                rules = self.settings.feature_rules
-                fitted.describe(learn_features(machines, orientations, told, rules, threads))
-                _expect_typical(fitted)
+            self._learn_features(fitted, told)
             for machine in machines:
                 round_machine(machine, threads)
             fitted.fold_in_priors = _fold_in_priors(fitted, learner.priors, prepared.priors)
@@ -323,6 +328,16 @@ class OrdinalBM(Configured, Answers):
                 stacklevel=3,
             )
         return self
+
+    def _learn_features(self, fitted: FittedModel, told: Told) -> None:
+        if told == (None, None):
+            return
+        LOG.info("learning what features say")
+        rules, threads = self.settings.feature_rules, fitted.threads
+        fitted.describe(learn_features(fitted.machines, fitted.ratings, told, rules, threads))
+        if fitted.presence is not None:
+            cold = np.flatnonzero(fitted.modelled_items & ~fitted.rated_items)
+            expect_typical(fitted.presence, cold, fitted.rated_items)
 
     def _learnt_presence(self, ratings: Ratings, threads: int, tell: Tell) -> Presence | None:
         if not self.settings.presence:
@@ -470,13 +485,6 @@ def _own_learner(learner: Learner, fitted: FittedModel) -> Learner:
     if fitted.structure is not None:
         learner = structured(learner, *fitted.structure.priors, gaussian=table.is_gaussian)
     return learner.for_scale(table.n_levels, table.n_groups, ordinal=table.kind == "ordinal")
-
-
-def _expect_typical(fitted: FittedModel) -> None:
-    """Items known by their features alone are rated as often as a typical item."""
-    if fitted.presence is not None:
-        bias = fitted.presence.item_bias
-        bias[fitted.modelled_items & ~fitted.rated_items] = np.median(bias[fitted.rated_items])
 
 
 def _log_cost(model: OrdinalBM, ratings: Ratings) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ordbm.data.csr import CSR
-from ordbm.data.feature_columns import feature_table, fitted_encoder
+from ordbm.data.feature_columns import fitted_encoder
+from ordbm.data.feature_tables import feature_table
 from ordbm.data.ids import IdMap
 from ordbm.data.ratings import Ratings
 from ordbm.model.feature_effects import FeaturesTold, Told
@@ -16,6 +17,8 @@ from ordbm.runtime.arrays import Numbers
 
 def with_features(ratings: Ratings, user_features: Any, item_features: Any) -> tuple[Ratings, Told]:
     """The ratings with the ids of these tables among theirs, and what the tables tell of each."""
+    if user_features is None and item_features is None:
+        return ratings, (None, None)
     tables = [
         None if table is None else feature_table(table, kind, known)
         for table, kind, known in (
@@ -24,7 +27,7 @@ def with_features(ratings: Ratings, user_features: Any, item_features: Any) -> t
         )
     ]
     users, items = (
-        known if table is None else _joined(known, table.ids)
+        known if table is None else known.with_more(table.ids)[0]
         for known, table in zip((ratings.users, ratings.items), tables, strict=True)
     )
     if len(users) > ratings.n_users or len(items) > ratings.n_items:
@@ -43,11 +46,6 @@ def with_features(ratings: Ratings, user_features: Any, item_features: Any) -> t
         design[code] = rows
         found.append(FeaturesTold(encoder, design))
     return ratings, (found[0], found[1])
-
-
-def _joined(known: IdMap, more: IdMap) -> IdMap:
-    new = [value for value, code in zip(more.ids, known.codes(more.ids), strict=True) if code < 0]
-    return IdMap.of([*known.ids, *new])[0] if new else known
 
 
 def _with_ids(ratings: Ratings, users: IdMap, items: IdMap) -> Ratings:

@@ -111,15 +111,18 @@ def train_and_test(
     validation: float = 0.0,
     callbacks: Callback | Iterable[Callback] = (),
     seed: int = 0,
+    user_features: Any = None,
+    item_features: Any = None,
     **options: Any,
 ) -> Evaluation:
     """`model` fitted to `train`, then evaluated on `test`; `options` are those of `evaluate`.
 
     With `validation`, that share of each user's training ratings (never test ratings) is held out
-    of the fit to stop it early.
+    of the fit to stop it early. Features are given to the fit.
     """
     check_method(model, "fit", "training")
-    how: dict[str, Any] = {}
+    told = {"user_features": user_features, "item_features": item_features}
+    how = {name: table for name, table in told.items() if table is not None}
     train = as_ratings(train)
     test = as_ratings(test, scale=train.scale)
     if validation:
@@ -148,6 +151,8 @@ def cross_validate(
     bootstrap: int = RESAMPLES,
     name: str | None = None,
     progress: Callable[[int, int, Evaluation], object] | None = None,
+    user_features: Any = None,
+    item_features: Any = None,
 ) -> CrossValidation:
     """`evaluate` on each of `folds`: every rating is tested once, by a model that never saw it.
 
@@ -155,8 +160,9 @@ def cross_validate(
     learnt nothing, is fitted to the other folds alone; with `validation`, that share of *their*
     ratings is held out for early stopping. The test fold is used only to ask, by ids, and to
     score. What training does share with it are the lists of ids and the scale, which say that a
-    user, an item or a level exists. `model` itself stays as it is. The other options are those of
-    `evaluate`; `progress(done, folds, evaluation)` is called after each fold.
+    user, an item or a level exists, and the features, which each fit is given. `model` itself stays
+    as it is. The other options are those of `evaluate`; `progress(done, folds, evaluation)` is
+    called after each fold.
     """
     check_method(model, "clone", "cross-validation")
     ratings = as_ratings(ratings)
@@ -173,6 +179,8 @@ def cross_validate(
             by=by,
             bootstrap=bootstrap,
             name=name,
+            user_features=user_features,
+            item_features=item_features,
         )
         evaluations.append(found)
         if progress is not None:

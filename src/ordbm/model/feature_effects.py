@@ -38,6 +38,10 @@ class FeatureEffects(NamedTuple):
             *(np.einsum("rq,q...->r...", design, part, optimize=False) for part in self)
         )
 
+    def bias_apart(self, design: Array) -> Array:
+        """What rows of features (R, q) add to biases beside the constant, (R, n)."""
+        return np.einsum("rq,qn->rn", design[:, 1:], self.bias[1:], optimize=False)
+
 
 class KnownFeatures(NamedTuple):
     """Features of all users, or of all items, and what the machines have learnt of them."""

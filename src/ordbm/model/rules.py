@@ -155,6 +155,10 @@ class PresenceRules(Checked):
 class FeatureRules(Checked):
     """How it is learnt what features of users and items say."""
 
+    epochs_without: int = setting(
+        10, "Epochs before biases of what has ratings are expected where features say.",
+        why="effects are learnt from what the machines have learnt; measured: no better earlier",
+    )  # fmt: skip
     most_ratings: int = setting(60_000, "Ratings looked at.", least=1, why="time")
     alike: float = setting(
         0.1, "What a column's ratings have in common that features do not say, per rating.",

@@ -19,6 +19,7 @@ import numpy as np
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import RatingScale
 from ordbm.errors import CheckpointError, ModelFileError, SettingsError
+from ordbm.model.feature_effects import Told
 from ordbm.model.learners import Learner
 from ordbm.model.settings import Settings, identity
 from ordbm.persistence.container import FAULTS, read_container, write_container
@@ -52,11 +53,12 @@ class Checkpoint:
         learner: Learner,
         ratings: Ratings,
         validation: Ratings | None = None,
+        told: Told = (None, None),
     ) -> None:
         self.path = Path(folder) / FILE
         self._held = ExitStack()
         self._settings, self._learner = settings, learner
-        self._data = _data(ratings, validation)
+        self._data = _data(ratings, validation) | _features(told)
         self._shape = ratings.n_users, ratings.n_items, np.dtype(settings.dtype)
         self.prepared: Preparation | None = None  # to be stored with every epoch
         self.epoch = 0  # the one in the file, as far as this object knows
@@ -158,6 +160,17 @@ def _data(ratings: Ratings, validation: Ratings | None) -> dict[str, str]:
         return found | {"validation": "none"}
     known = (ratings.users.codes(validation.users.ids), ratings.items.codes(validation.items.ids))
     return found | {"validation": _summary(validation, *known)}
+
+
+def _features(told: Told) -> dict[str, str]:
+    """The features as text; nothing where there are none."""
+    found = {}
+    for kind, about in zip(("user", "item"), told, strict=True):
+        if about is not None:
+            digest = hashlib.sha256(np.ascontiguousarray(about.design).data).hexdigest()[:16]
+            names = ", ".join(about.encoder.names)
+            found[f"{kind}_features"] = f"{names} (digest {digest})"
+    return found
 
 
 def _text(value: Any) -> str:

@@ -13,13 +13,16 @@ from ordbm.data.csr import CSRPair
 from ordbm.data.level_counts import level_counts
 from ordbm.errors import SettingsError
 from ordbm.kernels.structures import Tables
+from ordbm.model.feature_effects import Told
 from ordbm.model.features import Features
 from ordbm.model.learners import Learner, Priors, PseudoLikelihood
 from ordbm.model.machine import Machine, Parameters, Side
+from ordbm.model.rules import FeatureRules
 from ordbm.priors.counts import count_potentials
 from ordbm.priors.resolved import ResolvedPriors, priors_of, smoothing_of
 from ordbm.priors.response_styles import BiasPrior
 from ordbm.runtime.arrays import Array
+from ordbm.training.feature_learning import EffectsLearning
 from ordbm.training.side_pass import SideTraining
 
 
@@ -36,16 +39,19 @@ class Trainer:
         *,
         is_new: bool = False,
         priors: ResolvedPriors | None = None,
+        told: Told = (None, None),
+        feature_rules: FeatureRules | None = None,
     ) -> None:
         """`is_new`: the machine has learnt nothing, so that neither side has anything to say yet.
 
         Scoring all ratings by the other side would cost as much as several epochs. `priors` is what
-        `priors_of` gives, if it is known already.
+        `priors_of` gives, if it is known already. `told` are features, which need rules.
         """
         self.machine = machine
         self.is_new = is_new
         self.learner = learner
-        self.n_ratings = len(ratings.by_user.column)
+        self.ratings, self.n_ratings = ratings, len(ratings.by_user.column)
+        self.told, self.feature_rules = told, feature_rules
         smoothing = smoothing_of(machine.features.single, learner.priors)
         by_group = smoothing_of(machine.features.of_group, learner.priors)
         group = machine.features.group
@@ -55,7 +61,7 @@ class Trainer:
         priors = priors or priors_of(machine, ratings, learner.priors, threads)
         # Items own the user side's biases, users the item side's.
         bias_priors = (BiasPrior(smoothing, learner.priors.bias_precision), priors.user_bias)
-        by_count = [
+        self.by_count = by_count = [
             count_potentials(
                 level_counts(ratings[1 - number], len(smoothing)), learner.priors.count_weight
             )
@@ -114,6 +120,8 @@ class Trainer:
 
         `tell` is given the share of the epoch that is done, now and then.
         """
+        if self.feature_rules is not None and number == self.feature_rules.epochs_without:
+            self._follow_features()
         total = 0.0
         for here, side in enumerate(self.sides):
             other = self.sides[1 - here] if len(self.sides) == 2 else None
@@ -142,9 +150,29 @@ class Trainer:
             if self.machine.features.is_gaussian:
                 state[f"{number}.noise.row"] = side.noise.row
                 state[f"{number}.noise.column"] = side.noise.column
+        if self.feature_rules is not None:
+            for number, side in enumerate(self.sides):
+                state[f"{number}.bias_mean"] = side.tables.bias_mean
         if len(self.sides) == 2 and self._keeps_scores:
             state["1.scores"] = self.sides[1].scores  # the first side's are made anew before use
         return state
+
+    def _follow_features(self) -> None:
+        """Priors have biases where features, beside counts, expect them."""
+        assert self.feature_rules is not None
+        for kind, about in enumerate(self.told):
+            side = self.machine.sides[1 - kind]
+            if about is None or side is None or not side.parameters.rating_bias.size:
+                continue
+            learning = EffectsLearning(
+                self.machine, self.ratings, kind, about.design, about.encoder.group,
+                self.feature_rules, self.sides[0].threads,
+            )  # fmt: skip
+            learning.run()
+            said = learning.effects.bias_apart(about.design)
+            for owner in self.sides:
+                if owner.side is side:
+                    owner.tables.bias_mean[:] = self.by_count[1 - kind][0] + said
 
     def _needs_refresh(self, number: int, here: int) -> bool:
         """Whether the other side's scores are not there already."""

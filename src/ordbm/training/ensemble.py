@@ -10,9 +10,11 @@ from math import gcd
 import numpy as np
 
 from ordbm.data.csr import CSRPair
+from ordbm.model.feature_effects import Told
 from ordbm.model.initialisation import member_seed
 from ordbm.model.learners import Learner
 from ordbm.model.machine import Machine
+from ordbm.model.rules import FeatureRules
 from ordbm.priors.resolved import ResolvedPriors, priors_of
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.interruption import safe_point
@@ -35,6 +37,8 @@ class Ensemble:
         seed: int = 0,
         threads: int = 1,
         priors: ResolvedPriors | None = None,
+        told: Told = (None, None),
+        feature_rules: FeatureRules | None = None,
     ) -> None:
         self.threads = threads
         self.n_alone = len(machines) - len(machines) % threads  # that learn on one thread each
@@ -49,6 +53,8 @@ class Ensemble:
                 1 if number < self.n_alone else threads // self.n_teams,
                 is_new=True,
                 priors=priors,
+                told=told,
+                feature_rules=feature_rules,
             )
             for number, machine in enumerate(machines)
         ]

@@ -14,13 +14,10 @@ squares over the number of them that the ratings determine (MacKay's fixed point
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 from ordbm.data.csr import CSRPair
-from ordbm.kernels.feature_effects import cold_gradients
 from ordbm.model.feature_effects import (
     Described,
     FeatureEffects,
@@ -31,79 +28,10 @@ from ordbm.model.feature_effects import (
 )
 from ordbm.model.machine import Machine
 from ordbm.model.rules import FeatureRules
-from ordbm.model.side_scores import hidden_inputs
 from ordbm.runtime.arrays import Array, Numbers
 from ordbm.runtime.interruption import safe_point
-from ordbm.runtime.threads import run_on_threads
+from ordbm.training.cold_ratings import ColdLogLikelihood, ColdSquares
 from ordbm.training.lbfgs import Parts, minimise
-
-LARGEST_COUPLING = 40.0  # |W| beyond this is cut, so that e^W is a float32
-
-
-class ColdRatings(NamedTuple):
-    """Some ratings by column of a side, and what is known of their rows."""
-
-    start: Array  # (C + 1,)
-    row: Array  # (m,) the place of each rating's row in the tables of rows
-    level: Array  # (m,)
-    rest: Array  # (rows, n) potentials without the column
-    on: Array  # (rows, d) P(h = 1 | all that the row has rated)
-    own: Array  # (C, n, d) e^W of the columns as they were learnt
-    growth: Array  # (rows, n, D) e^V - 1
-
-    @classmethod
-    def of(
-        cls, machine: Machine, ratings: CSRPair, kind: int, chosen: Array, threads: int
-    ) -> ColdRatings:
-        """Those at the `chosen` positions by user (kind 0) or item (1), which are the columns."""
-        side, other = machine.sides[1 - kind], machine.sides[kind]
-        columns, dtype, n = ratings[kind], machine.dtype, len(machine.level_bias)
-        rows, row = np.unique(columns.column[chosen], return_inverse=True)
-        rest = np.tile(machine.level_bias, (len(rows), 1))
-        growth = np.zeros((len(rows), n, 0), dtype)
-        own, on = np.zeros((columns.n_rows, n, 0), dtype), np.zeros((len(rows), 0), dtype)
-        if other is not None:
-            coupling = other.parameters.coupling[rows, :, : other.n_hidden]
-            growth = np.expm1(np.clip(coupling, -LARGEST_COUPLING, LARGEST_COUPLING))
-            if other.parameters.rating_bias.size:
-                rest += other.parameters.rating_bias[rows]
-        if side is not None:
-            coupling = side.parameters.coupling[:, :, : side.n_hidden]
-            own = np.exp(np.clip(coupling, -LARGEST_COUPLING, LARGEST_COUPLING))
-            on = expit(hidden_inputs(side, ratings[1 - kind], threads)[rows, : side.n_hidden])
-        start = np.searchsorted(chosen, columns.start)
-        return cls(start, row, columns.level[chosen], rest, on, own, growth)
-
-
-class ColdLogLikelihood:
-    """The sum of log P over ratings as if nobody had rated their column, and its gradient."""
-
-    def __init__(self, ratings: ColdRatings, threads: int) -> None:
-        self.ratings, self.threads = ratings, threads
-        n_columns, n, d = ratings.own.shape
-        dtype = ratings.rest.dtype
-        self.gradient = FeatureEffects.zeros(n_columns, n, d, ratings.growth.shape[2], dtype)
-        self._bound = np.searchsorted(
-            ratings.start, np.linspace(0, len(ratings.row), threads + 1).astype(np.int64)
-        )
-        self._bound[0], self._bound[-1] = 0, n_columns
-
-    def __call__(self, cold: FeatureEffects) -> float:
-        """Of columns with these parameters; `gradient` is that by them."""
-        told = self.ratings
-        (n_columns, n, d), units, dtype = told.own.shape, told.growth.shape[2], told.rest.dtype
-        objective = np.zeros(n_columns)
-
-        def work(thread: int) -> None:
-            room = tuple(np.empty(shape, dtype) for shape in ((n, d), d, n, units))
-            cold_gradients(
-                self._bound[thread], self._bound[thread + 1], told.start, told.row, told.level,
-                told.rest, told.on, told.own, told.growth, tuple(cold), room, tuple(self.gradient),
-                objective,
-            )  # fmt: skip
-
-        run_on_threads(self.threads, work)
-        return float(objective.sum())
 
 
 class EffectsLearning:
@@ -124,17 +52,18 @@ class EffectsLearning:
         if len(chosen) > rules.most_ratings:
             chosen = np.random.default_rng(0).choice(len(chosen), rules.most_ratings, replace=False)
             chosen.sort()
-        told = ColdRatings.of(machine, ratings, kind, chosen, threads)
-        self.log_likelihood = ColdLogLikelihood(told, threads)
-        size = np.diff(told.start).astype(np.float64)
+        likelihood = ColdSquares if machine.features.is_gaussian else ColdLogLikelihood
+        self.log_likelihood = likelihood(machine, ratings, kind, chosen, threads)
+        size = np.diff(self.log_likelihood.start).astype(np.float64)
         self.weight = 1 / (1 + rules.alike * float(size @ size) / max(len(chosen), 1))
         self.base = unknown_parameters(machine, kind)
         side = machine.sides[1 - kind]
         self._has_bias = side is not None and bool(side.parameters.rating_bias.size)
         table = machine.features
         self._level_group = table.group if table.n_groups < table.n_levels else None
-        _, n, d = told.own.shape
-        self.effects = FeatureEffects.zeros(design.shape[1], n, d, told.growth.shape[2])
+        gradient = self.log_likelihood.gradient
+        (_, n, d), (_, units) = gradient.coupling.shape, gradient.hidden.shape
+        self.effects = FeatureEffects.zeros(design.shape[1], n, d, units)
         start = np.array([rules.bias, rules.coupling, rules.hidden])
         self.trust = np.tile(start, (int(group.max()) + 1, 1))
         self.trust[0] *= rules.constant

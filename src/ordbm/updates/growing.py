@@ -44,14 +44,20 @@ class Update:
     same: int  # given again as they were, or older than what is there
     new_users: int
     new_items: int
+    described_users: int = 0  # of whom features came
+    described_items: int = 0
 
     def __str__(self) -> str:
         counts = {"new": self.new, "changed": self.changed, "withdrawn": self.withdrawn}
         counts["as they were"] = self.same
         said = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-        return (
+        found = (
             f"ratings: {said or 'none'}; new users: {self.new_users:,}, items: {self.new_items:,}"
         )
+        if self.described_users or self.described_items:
+            users, items = self.described_users, self.described_items
+            found += f"; features of users: {users:,}, of items: {items:,}"
+        return found
 
 
 def grown(fitted: FittedModel, batch: RatingBatch, learner: Learner) -> tuple[FittedModel, Update]:
@@ -107,9 +113,9 @@ def grown(fitted: FittedModel, batch: RatingBatch, learner: Learner) -> tuple[Fi
 def _after_leaving(fitted: FittedModel, leaving: Places, learner: Learner) -> FittedModel:
     """Items first: they came last."""
     given, times, context, heard = without(fitted, leaving)
-    found = _with_ratings(fitted, fitted.users, fitted.items, given, times, context)
+    found = with_ratings(fitted, fitted.users, fitted.items, given, times, context)
     found.count_levels_from(fitted, heard.rated.user, heard.rated.item, heard.rated.level, -1)
-    found.fold_in_priors = _grown_priors(fitted, found, learner)
+    found.fold_in_priors = grown_priors(fitted, found, learner)
     plans = [_Plan(fitted, found, heard, number, learner) for number in (0, 1)]
 
     def change(member: int) -> None:
@@ -126,9 +132,9 @@ def _after_leaving(fitted: FittedModel, leaving: Places, learner: Learner) -> Fi
 def _after_coming(fitted: FittedModel, batch: RatingBatch, learner: Learner) -> FittedModel:
     """People first: they change most."""
     given, times, context, heard = joined_by(fitted, batch)
-    found = _with_ratings(fitted, batch.users, batch.items, given, times, context)
+    found = with_ratings(fitted, batch.users, batch.items, given, times, context)
     found.count_levels_from(fitted, heard.rated.user, heard.rated.item, heard.rated.level, 1)
-    found.fold_in_priors = _grown_priors(fitted, found, learner)
+    found.fold_in_priors = grown_priors(fitted, found, learner)
     plans = [_Plan(found, fitted, heard, number, learner, after=found) for number in (1, 0)]
 
     def change(member: int) -> None:
@@ -188,6 +194,19 @@ class _Plan:
             round_columns_of(machine, self.number, self.fits)
 
 
+def fit_again(found: FittedModel, number: int, columns: Codes, learner: Learner) -> None:
+    """Columns of a side that have ratings are fitted to them: what is expected of them changed."""
+    rules = _rules(found, found, found, columns, number, learner)
+
+    def change(member: int) -> None:
+        if rules:
+            machine = found.machines[member]
+            fit_columns(machine, found.ratings, number, columns, rules[member])
+            round_columns_of(machine, number, columns)
+
+    _each_member(found, change)
+
+
 def stage_of(count: Array) -> Array:
     """floor(log_1.1 count), by which columns are fitted anew; -1 for none."""
     stage = np.floor(np.log(np.maximum(count, 1)) / np.log(GROWN) + 1e-9)
@@ -203,7 +222,7 @@ def _counts(model: FittedModel, number: int, n_columns: int) -> Array:
 # -- tables that grow -----------------------------------------------------------------------------
 
 
-def _with_ratings(
+def with_ratings(
     fitted: FittedModel,
     users: IdMap,
     items: IdMap,
@@ -296,13 +315,18 @@ def _rules(
 def _expect_by_features(
     after: FittedModel, member: int, number: int, mean: dict[int, Array], typical: Array
 ) -> None:
-    """Let couplings and biases of described columns be expected where their features say."""
+    """Let biases of described columns be expected where their features say.
+
+    So are couplings of those that had no ratings when effects were learnt.
+    """
     about, side = after.described[1 - number], after.machines[member].sides[number]
     columns = np.array(list(mean), np.int64)
     if about is None or side is None or not len(columns):
         return
+    effects = about.effects[member]
+    typical[columns] += effects.bias_apart(about.design[columns])
     columns = columns[(about.described & about.unrated)[columns]]
-    said = about.effects[member].of(about.design[columns])
+    said = effects.of(about.design[columns])
     typical[columns] = side.unknown_bias + said.bias
     for column, coupling in zip(columns.tolist(), said.coupling, strict=True):
         mean[column] = mean[column] + coupling
@@ -334,7 +358,7 @@ def _item_priors(found: FittedModel, priors: Priors, *, traits: bool) -> FoldInP
     return FoldInPriors.of(machines, swapped, priors.of_side(0), found.threads, resolved)
 
 
-def _grown_priors(before: FittedModel, found: FittedModel, learner: Learner) -> FoldInPriors:
+def grown_priors(before: FittedModel, found: FittedModel, learner: Learner) -> FoldInPriors:
     """Those of what users own: new items tell nothing of traits yet."""
     known, side = before.fold_in_priors, found.machines[0].item_side
     assert known is not None

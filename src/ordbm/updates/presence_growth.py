@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from ordbm.data.csr import CSRPair
 from ordbm.model.presence import ConditionedPresence, Presence, fitting_bias, fold_in_presence
-from ordbm.runtime.arrays import Codes
+from ordbm.runtime.arrays import Codes, Mask
 
 
 def grown_presence(
@@ -44,6 +44,12 @@ def grown_presence(
             wide.user_bias, (times + 0.5) * n_raters / (n_raters + 1)
         )
     return wide
+
+
+def expect_typical(presence: Presence, items: Codes, rated: Mask) -> None:
+    """Items known by their features alone are rated as often as a typical one of the `rated`."""
+    if len(items):
+        presence.item_bias[items] = np.median(presence.item_bias[rated])
 
 
 def _hear_new_users(presence: Presence, before: CSRPair, now: CSRPair, threads: int) -> None:

@@ -1,0 +1,135 @@
+"""Ratings as if nobody had rated their column: how likely they are, and its gradient.
+
+A column is a user (kind 0) or an item (1); `chosen` are positions of ratings by column.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import expit
+
+from ordbm.data.csr import CSRPair
+from ordbm.kernels.feature_effects import cold_gradients
+from ordbm.model.feature_effects import FeatureEffects
+from ordbm.model.machine import Machine
+from ordbm.model.side_scores import hidden_inputs
+from ordbm.runtime.arrays import Array
+from ordbm.runtime.threads import run_on_threads
+
+LARGEST_COUPLING = 40.0  # |W| beyond this is cut, so that e^W is a float32
+
+
+class ColdRatings(NamedTuple):
+    """Some ratings by column of a side, and what is known of their rows."""
+
+    start: Array  # (C + 1,)
+    row: Array  # (m,) the place of each rating's row in the tables of rows
+    level: Array  # (m,)
+    rest: Array  # (rows, n) potentials without the column
+    on: Array  # (rows, d) P(h = 1 | all that the row has rated)
+    own: Array  # (C, n, d) e^W of the columns as they were learnt
+    growth: Array  # (rows, n, D) e^V - 1
+
+    @classmethod
+    def of(
+        cls, machine: Machine, ratings: CSRPair, kind: int, chosen: Array, threads: int
+    ) -> ColdRatings:
+        """Those at the `chosen` positions by user (kind 0) or item (1), which are the columns."""
+        side, other = machine.sides[1 - kind], machine.sides[kind]
+        columns, dtype, n = ratings[kind], machine.dtype, len(machine.level_bias)
+        rows, row = np.unique(columns.column[chosen], return_inverse=True)
+        rest = np.tile(machine.level_bias, (len(rows), 1))
+        growth = np.zeros((len(rows), n, 0), dtype)
+        own, on = np.zeros((columns.n_rows, n, 0), dtype), np.zeros((len(rows), 0), dtype)
+        if other is not None:
+            coupling = other.parameters.coupling[rows, :, : other.n_hidden]
+            growth = np.expm1(np.clip(coupling, -LARGEST_COUPLING, LARGEST_COUPLING))
+            if other.parameters.rating_bias.size:
+                rest += other.parameters.rating_bias[rows]
+        if side is not None:
+            coupling = side.parameters.coupling[:, :, : side.n_hidden]
+            own = np.exp(np.clip(coupling, -LARGEST_COUPLING, LARGEST_COUPLING))
+            on = expit(hidden_inputs(side, ratings[1 - kind], threads)[rows, : side.n_hidden])
+        start = np.searchsorted(chosen, columns.start)
+        return cls(start, row, columns.level[chosen], rest, on, own, growth)
+
+
+class ColdLogLikelihood:
+    """The sum of log P over ratings as if nobody had rated their column, and its gradient."""
+
+    def __init__(
+        self, machine: Machine, ratings_of: CSRPair, kind: int, chosen: Array, threads: int
+    ) -> None:
+        ratings = ColdRatings.of(machine, ratings_of, kind, chosen, threads)
+        self.ratings, self.threads, self.start = ratings, threads, ratings.start
+        n_columns, n, d = ratings.own.shape
+        dtype = ratings.rest.dtype
+        self.gradient = FeatureEffects.zeros(n_columns, n, d, ratings.growth.shape[2], dtype)
+        self._bound = np.searchsorted(
+            ratings.start, np.linspace(0, len(ratings.row), threads + 1).astype(np.int64)
+        )
+        self._bound[0], self._bound[-1] = 0, n_columns
+
+    def __call__(self, cold: FeatureEffects) -> float:
+        """Of columns with these parameters; `gradient` is that by them."""
+        told = self.ratings
+        (n_columns, n, d), units, dtype = told.own.shape, told.growth.shape[2], told.rest.dtype
+        objective = np.zeros(n_columns)
+
+        def work(thread: int) -> None:
+            room = tuple(np.empty(shape, dtype) for shape in ((n, d), d, n, units))
+            cold_gradients(
+                self._bound[thread], self._bound[thread + 1], told.start, told.row, told.level,
+                told.rest, told.on, told.own, told.growth, tuple(cold), room, tuple(self.gradient),
+                objective,
+            )  # fmt: skip
+
+        run_on_threads(self.threads, work)
+        return float(objective.sum())
+
+
+class ColdSquares:
+    """The same of a Gaussian machine, by the means of hidden units: -1/2 the squared residuals.
+
+    A rating of column i by row u has the mean
+
+        rest_u + b_i + sum_k p_uk W_ik + sum_k sigmoid(y_ik) V_uk,    p_uk = P(h_k | other ratings).
+    """
+
+    def __init__(
+        self, machine: Machine, ratings: CSRPair, kind: int, chosen: Array, threads: int
+    ) -> None:
+        side, other = machine.sides[1 - kind], machine.sides[kind]
+        columns, dtype = ratings[kind], machine.dtype
+        row, self._column = columns.column[chosen], columns.row[chosen]
+        value = columns.value[chosen]
+        self.start = np.searchsorted(chosen, columns.start)
+        self._rest = value - machine.level_bias[0]
+        self._on, self._pull = np.zeros((2, len(chosen), 0), dtype)
+        if other is not None:
+            self._pull = other.parameters.coupling[row, 0, : other.n_hidden]
+            if other.parameters.rating_bias.size:
+                self._rest = self._rest - other.parameters.rating_bias[row, 0]
+        if side is not None:
+            own = side.parameters.coupling[self._column, 0, : side.n_hidden]
+            inputs = hidden_inputs(side, ratings[1 - kind], threads)[row, : side.n_hidden]
+            self._on = expit(inputs - value[:, None] * own)
+        d, units = self._on.shape[1], self._pull.shape[1]
+        self.gradient = FeatureEffects.zeros(columns.n_rows, 1, d, units, dtype)
+        one = np.ones(len(chosen), dtype)
+        self._sums = csr_array((one, np.arange(len(chosen)), self.start), dtype=dtype)
+
+    def __call__(self, cold: FeatureEffects) -> float:
+        """Of columns with these parameters; `gradient` is that by them."""
+        bias, coupling, inputs = cold
+        at, on = self._column, expit(inputs)
+        residual = self._rest - bias[at, 0] - np.einsum("qk,qk->q", self._on, coupling[at, 0])
+        residual -= np.einsum("qk,qk->q", self._pull, on[at])
+        by_bias, by_coupling, by_input = self.gradient
+        by_bias[:, 0] = self._sums @ residual
+        by_coupling[:, 0] = self._sums @ (residual[:, None] * self._on)
+        by_input[:] = on * (1 - on) * (self._sums @ (residual[:, None] * self._pull))
+        return -0.5 * float(np.square(residual, dtype=np.float64).sum())
