@@ -11,7 +11,7 @@ from ordbm.data.feature_columns import fitted_encoder
 from ordbm.data.feature_tables import feature_table
 from ordbm.data.ids import IdMap
 from ordbm.data.ratings import Ratings
-from ordbm.model.feature_effects import FeaturesTold, Told
+from ordbm.model.feature_effects import KINDS, FeaturesTold, Told
 from ordbm.runtime.arrays import Numbers
 
 
@@ -40,7 +40,7 @@ def with_features(ratings: Ratings, user_features: Any, item_features: Any) -> t
         known = (users, items)[kind]
         count, mean = _mean_ratings(ratings, kind)
         code = known.codes(table.ids.ids)
-        encoder = fitted_encoder(table, ("user", "item")[kind], count[code] > 0, mean[code])
+        encoder = fitted_encoder(table, KINDS[kind], count[code] > 0, mean[code])
         rows = encoder.encoded(table.columns, len(table.ids))
         design = np.zeros((len(known), rows.shape[1]), np.float32)
         design[code] = rows

@@ -12,6 +12,8 @@ from ordbm.data.feature_columns import FeatureEncoder
 from ordbm.model.machine import Machine, Side
 from ordbm.runtime.arrays import Array, Mask, Numbers
 
+KINDS = ("user", "item")  # whose features there are, by number
+
 
 class FeatureEffects(NamedTuple):
     """One machine's, of the features x (q,) of items, or of users; the first feature is always 1.

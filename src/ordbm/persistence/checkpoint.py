@@ -19,7 +19,7 @@ import numpy as np
 from ordbm.data.ratings import Ratings
 from ordbm.data.scale import RatingScale
 from ordbm.errors import CheckpointError, ModelFileError, SettingsError
-from ordbm.model.feature_effects import Told
+from ordbm.model.feature_effects import KINDS, Told
 from ordbm.model.learners import Learner
 from ordbm.model.settings import Settings, identity
 from ordbm.persistence.container import FAULTS, read_container, write_container
@@ -165,7 +165,7 @@ def _data(ratings: Ratings, validation: Ratings | None) -> dict[str, str]:
 def _features(told: Told) -> dict[str, str]:
     """The features as text; nothing where there are none."""
     found = {}
-    for kind, about in zip(("user", "item"), told, strict=True):
+    for kind, about in zip(KINDS, told, strict=True):
         if about is not None:
             digest = hashlib.sha256(np.ascontiguousarray(about.design).data).hexdigest()[:16]
             names = ", ".join(about.encoder.names)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ordbm.data.feature_columns import FeatureEncoder, NumberColumn, ValueColumn
 from ordbm.model.feature_effects import (
+    KINDS,
     Described,
     FeatureEffects,
     KnownFeatures,
@@ -18,8 +19,6 @@ from ordbm.model.machine import Machine, is_within_reach
 from ordbm.persistence.container import Arrays, taken
 from ordbm.persistence.json_values import packed, unpacked
 from ordbm.runtime.arrays import Array
-
-KINDS = ("user", "item")
 
 
 def packed_features(described: Described) -> list[Any]:

@@ -11,7 +11,7 @@ from ordbm.data.feature_columns import encoded_like
 from ordbm.data.feature_tables import FeatureTable, feature_table
 from ordbm.errors import SettingsError
 from ordbm.inference.fitted import FittedModel
-from ordbm.model.feature_effects import fill_columns, fill_row_inputs
+from ordbm.model.feature_effects import KINDS, fill_columns, fill_row_inputs
 from ordbm.model.learners import Learner
 from ordbm.model.rounding import round_columns_of
 from ordbm.updates.growing import (
@@ -24,11 +24,6 @@ from ordbm.updates.growing import (
 )
 from ordbm.updates.merging import NOWHERE, batch_for, joined_by
 from ordbm.updates.presence_growth import expect_typical, grown_presence
-
-KINDS = ("user", "item")
-
-
-Tables = tuple[FeatureTable | None, FeatureTable | None]  # of users, of items
 
 
 def taken_in(
@@ -58,7 +53,11 @@ def taken_in(
     )
 
 
-def _described_anew(fitted: FittedModel, tables: Tables, learner: Learner) -> FittedModel:
+def _described_anew(
+    fitted: FittedModel,
+    tables: tuple[FeatureTable | None, FeatureTable | None],  # of users, of items
+    learner: Learner,
+) -> FittedModel:
     """The model with what these tables say.
 
     Who or what has no ratings follows from it. Of those without ratings when effects were learnt,
