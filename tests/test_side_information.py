@@ -332,6 +332,8 @@ def test_text_may_hold_several_values_and_numbers():
         ({"item": [0, 0, *range(2, 20)]}, "item 0 is there more than once \\(rows 0 and 1\\)"),
         ({"item": [None, *range(1, 20)]}, "row 0 has no item"),
         ({"item": [str(k) for k in range(20)]}, "none of its 20 ids"),
+        ({"item": ["0", *range(1, 20)]}, "item '0' is text, and this model's items are .*: give 0"),
+        ({"year": ["1e999", *map(str, NUMBERS[1:])]}, "column 'year' is 1e999 for 0 \\(row 0\\)"),
         ({"year": [float("inf"), *NUMBERS[1:]]}, "column 'year' is inf for 0 \\(row 0\\)"),
         ({"year": (3 + np.random.default_rng(0).normal(size=20)).tolist()}, "the rating itself"),
     ],
