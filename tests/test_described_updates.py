@@ -21,6 +21,7 @@ from described_population import (
     USERS,
     truth,
 )
+from ordbm.data.level_counts import level_counts
 from ordbm.errors import LeftOutWarning, RatingsError, SettingsError
 from ordbm.evaluation import train_and_test
 from ordbm.model.rules import FeatureRules
@@ -258,7 +259,8 @@ def test_biases_are_expected_where_effects_learnt_so_far_have_them(model):
             machine, state.ratings, 1 - number, about.design, about.encoder.group, rules, 1
         )
         one.run()
-        potential, _ = count_potentials(state.ratings[1 - number], 5, learner.priors.count_weight)
+        levels = level_counts(state.ratings[1 - number], 5)
+        potential, _ = count_potentials(levels, learner.priors.count_weight)
         expected.append(potential + about.design[:, 1:] @ one.effects.bias[1:])
     trainer.epoch(0)
     for side, table in zip(trainer.sides, expected, strict=True):
