@@ -19,18 +19,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import pickle
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+from zlib import crc32
 
 import numpy as np
 from data import CACHE, HERE
 from provenance import commit
 
 from ordbm import OrdinalBM, Ratings, hold_out, load_dataset, read_ratings, simulate
-from ordbm.estimator.structure_search import mean_by_users
+from ordbm.estimator.link_search import LinkSearch
+from ordbm.estimator.structure_search import SizeSearch, mean_by_users
 from ordbm.metrics.prediction import losses, validation_scores
 from ordbm.model.neighbours import Links, correlation_links
 
@@ -148,14 +155,50 @@ def validated(name: str, kind: str, members: int, seed: int) -> Row:
 def tested(name: str, kind: str, members: int, seed: int) -> Row:
     """One kind of sizes on the test ratings."""
     training, test = hold_out(SOURCES[name](), 0.2, seed=seed)
-    model, row, lost = fitted(training, test, members=members, seed=seed, **told_by(kind))
-    CACHE.mkdir(exist_ok=True)
+    with kept_search(CACHE / f"structure-{name}-{seed}-{commit()}") as seconds:
+        model, row, lost = fitted(training, test, members=members, seed=seed, **told_by(kind))
+    row["seconds"] += seconds[0]
     np.savez(kept_losses(name, kind, members, seed), user=test.user_codes, **lost)
     if model.structure is not None:
         row["structure"] = model.structure.sizes._asdict()
         row["link_tests"] = model.structure.links[0]._asdict()
         row["trials"] = [one._asdict() for one in model.structure.trials]
     return row
+
+
+@contextmanager
+def kept_search(folder: Path) -> Iterator[list[float]]:
+    """Steps of the search are kept, so that a run that is stopped loses one; seconds they took."""
+    saved = [0.0]
+
+    def kept(owner: type, name: str) -> Callable[..., Any]:
+        method = getattr(owner, name)
+
+        def step(self: Any, *told: Any) -> Any:
+            about = [
+                (len(one), crc32(one.item_codes)) if isinstance(one, Ratings) else one
+                for one in told
+            ]
+            path = folder / f"{name}-{sha256(repr(about).encode()).hexdigest()[:24]}.pkl"
+            if path.exists():
+                found, seconds = pickle.loads(path.read_bytes())  # noqa: S301 -- our own
+                saved[0] += seconds
+                return found
+            before, started = saved[0], time.process_time()
+            found = method(self, *told)
+            seconds = time.process_time() - started + saved[0] - before
+            partial = path.with_suffix(f".{os.getpid()}")
+            partial.write_bytes(pickle.dumps((found, seconds)))
+            partial.replace(path)
+            return found
+
+        return step
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as patches:
+        for owner, name in ((SizeSearch, "lost_in"), (LinkSearch, "tests"), (LinkSearch, "of")):
+            patches.enter_context(patch.object(owner, name, kept(owner, name)))
+        yield saved
 
 
 def kept_losses(name: str, kind: str, members: int, seed: int) -> Path:

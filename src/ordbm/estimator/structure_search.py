@@ -228,11 +228,14 @@ class SizeSearch:
     def losses(self, sizes: Sizes, count: int | None = None) -> list[Array]:
         """The log-loss of each validation rating in so many folds at least; in all if not said."""
         lost = self.lost.setdefault(sizes, [])
-        for part, validation in self.folds[len(lost) : count]:
-            fitted = self.learn(part, sizes, self.links.of(part, sizes))
-            predicted = fitted.distribution_now(*fitted.validation_codes(validation))
-            lost.append(losses(predicted, validation.values)["log_loss"])
+        lost.extend(self.lost_in(*fold, sizes) for fold in self.folds[len(lost) : count])
         return lost
+
+    def lost_in(self, part: Ratings, validation: Ratings, sizes: Sizes) -> Array:
+        """The log-loss of each validation rating of a fold."""
+        fitted = self.learn(part, sizes, self.links.of(part, sizes))
+        predicted = fitted.distribution_now(*fitted.validation_codes(validation))
+        return losses(predicted, validation.values)["log_loss"]
 
 
 def mean_by_users(difference: Array, user: Array) -> tuple[float, float]:
