@@ -40,6 +40,7 @@ from ordbm.estimator.link_search import LinkSearch
 from ordbm.estimator.structure_search import SizeSearch, mean_by_users
 from ordbm.metrics.prediction import losses, validation_scores
 from ordbm.model.neighbours import Links, correlation_links
+from ordbm.model.rules import StructureRules
 
 SHARED = HERE.parent.parent / "shared" / "data"
 SOURCES: dict[str, Callable[[], Ratings]] = {
@@ -99,7 +100,7 @@ def hidden_recovery(side: str, owners: int, true: int, n_ratings: int, seed: int
     )  # fmt: skip
     model = OrdinalBM(
         structure="auto", sides=side, hidden=16, item_links=0, members=1, presence=False,
-        threads=1, seed=seed,
+        threads=1, seed=seed, structure_rules=StructureRules(times_larger=4),
     ).fit(drawn.ratings)  # fmt: skip
     return {"found": max(model.structure.hidden)}
 

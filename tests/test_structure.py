@@ -25,7 +25,7 @@ from ordbm.persistence.stored_structure import unpacked_structure
 
 QUICK = {"members": 1, "presence": False, "epochs": 10}
 ALONE = {**QUICK, "hidden": 0, "item_links": 0}
-RULES = StructureRules(most_folds=1, times_larger=1)
+RULES = StructureRules(most_folds=1)
 SEARCH = {**QUICK, "hidden": (0, 4), "structure": "auto", "structure_rules": RULES}
 
 

@@ -2,8 +2,8 @@
 
 Part after part, the size goes down while the log-loss of inner validation ratings stays within half
 a standard error of the lowest that was seen: of machines that are alike, the smallest. Where it
-does not go down it goes up, while that lowers the log-loss by more than a standard error. Losses
-are compared rating by rating, and their errors are those of users. It starts with the sizes of the
+does not go down it goes up, while that lowers the log-loss by enough for what it costs. Losses are
+compared rating by rating, and their errors are those of users. It starts with the sizes of the
 rules, because hidden units that are too few often learn nothing at all on sparse ratings, where
 more of them do.
 """
@@ -166,7 +166,7 @@ class SizeSearch:
                 break
         if size == start:
             most = self.rules.times_larger * start
-            while 2 * size <= most and self.is_better(part, 2 * size):
+            while 2 * size <= most and self.is_better(part, 2 * size, self.rules.least_gain):
                 size *= 2
         if part != "directions":  # which cost nothing
             self.search_between(part, size // 2, size)
@@ -188,13 +188,12 @@ class SizeSearch:
         step = self.rules.link_step
         sizes = {min(size, most) for size in (start // step, start, start * step)}
         for size in sorted(size for size in sizes if size > shown):
-            if not self.is_better(part, size):
-                break
+            self.is_better(part, size)
 
-    def is_better(self, part: str, size: int) -> bool:
-        """Whether this size lowers the log-loss by more than its error; if so, it is taken."""
+    def is_better(self, part: str, size: int, least: float = 0.0) -> bool:
+        """Whether it lowers the log-loss by more than its error and `least`; if so, it is taken."""
         self.losses(self.sizes)
-        return self.tried(part, size, self.sizes, lambda rise, error: rise < -error)
+        return self.tried(part, size, self.sizes, lambda rise, error: rise < -max(error, least))
 
     def is_as_good(self, part: str, size: int) -> bool:
         """Whether it hardly raises the lowest log-loss, for its error; if so, it is taken."""

@@ -198,8 +198,12 @@ class StructureRules(Checked):
         why="time; a size may learn badly between two that do not",
     )  # fmt: skip
     times_larger: int = setting(
-        4, "Hidden units and directions that are tried, at most so many times those of the rules.",
-        least=1, why="time and memory",
+        1, "Hidden units and directions that are tried, at most so many times those of the start.",
+        least=1, why="time and memory; what is found is to be smaller",
+    )  # fmt: skip
+    least_gain: float = setting(
+        0.002, "Log-loss by which twice as many hidden units or directions have to be better.",
+        why="twice the time and memory; about what `times_hidden` gives on ML-1M, measured",
     )  # fmt: skip
     links_per_column: int = setting(
         16, "Links that are tried first, times the columns.", least=1,
