@@ -106,6 +106,12 @@ def page(rows: list[Row]) -> str:
     for data in dict.fromkeys(row["data"] for row in rows):
         mine = [row for row in rows if row["data"] == data]
         models = [name for name in CALLED if any(row["model"] == name for row in mine)]
+        seeds = set.intersection(
+            *({row["seed"] for row in mine if row["model"] == name} for name in models)
+        )
+        mine = [row for row in mine if row["seed"] in seeds]
+        if not mine:
+            continue
         for measure, words in (("log_loss", "log-loss"), ("rmse", "RMSE"), ("mae", "MAE")):
             lines += [
                 f"## {data}: {words}",
@@ -124,11 +130,12 @@ def page(rows: list[Row]) -> str:
                 ]  # fmt: skip
                 lines.append(f"| {cell} | {' | '.join(said)} |")
             lines.append("")
-        seeds = {name: sorted({row["seed"] for row in mine if row["model"] == name})
-                 for name in models}  # fmt: skip
-        said = "; ".join(f"{CALLED[name]} {', '.join(map(str, seeds[name]))}" for name in models)
+        said = ", ".join(map(str, sorted(seeds)))
         members = {row["members"] for row in mine if row["model"] == "ordbm"}
-        lines += [f"Seeds: {said}. Machines of ordbm: {', '.join(map(str, members))}.", ""]
+        lines += [
+            f"Seeds that all have: {said}. Machines of ordbm: {', '.join(map(str, members))}.",
+            "",
+        ]
     return "\n".join(lines)
 
 
