@@ -43,8 +43,10 @@ from ordbm.runtime.arrays import Array, Codes, Numbers
 
 _T = TypeVar("_T")
 
-WORTH_REFITTING = 0.2  # drift from which learning anew gains 0.005 of log-loss, or more: measured
-# on MovieLens 1M by `benchmarks/stream`, and on other sets by `benchmarks/drift`
+# Drift from which learning anew gains 0.005 of log-loss or more, on MovieLens 1M
+# (`benchmarks/stream`) and about so on MovieLens 100K. Where use of the scale changes it gains that
+# much sooner: movielens-small by time, 0.03 at a tenth (`benchmarks/drift`).
+WORTH_REFITTING = 0.2
 
 
 class Origin(NamedTuple):
