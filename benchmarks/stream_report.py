@@ -9,7 +9,7 @@ CALLED = {"rmse": "RMSE", "mae": "MAE", "mae_mean": "MAE", "mae_median": "MAE of
 CALLED |= {"mae_nearest": "MAE at the nearest level", "log_loss": "log-loss"}
 STREAMS = {
     "early": "The stream from its first to its tenth hundredth, beside river",
-    "late": "The last 30 %, beside river",
+    "late": "From 70 % of the stream on, beside river",
     "single": "One group at a time, beside river",
 }
 BATCHES = {
