@@ -34,13 +34,14 @@ export function picture(scale, expected, { width = 96, height = 30, kind = "beli
   if (!shares) frame.append(...rangeParts(scale, expected, width, base));
   else if (shares.length > 24) frame.append(curve(shares, width, base));
   else {
-    const named = scale.levels.indexOf(scale.nearest(expected.median));
+    const named = scale.levels ? scale.levels.indexOf(scale.nearest(expected.median))
+      : shares.indexOf(Math.max(...shares));
     frame.append(...bars(shares, named, width, base));
   }
   return frame;
 }
 
-/** The level that the words name stands out, also where another is likelier by a hair. */
+/** One stands out: the level that the words name, or the highest bar of a continuous scale. */
 function bars(shares, named, width, base) {
   const most = Math.max(...shares, 1e-9);
   const step = width / shares.length;
