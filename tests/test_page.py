@@ -143,12 +143,12 @@ def test_by_keys_alone(visit):
     assert visit.given() == {HEAT: 4}
     assert page.evaluate("document.activeElement !== document.body")
     page.keyboard.press("Escape")
-    page.locator("h1").click()
+    tab_to("input[type=range]")
     page.keyboard.press("Control+z")
     visit.wait("document.querySelector('.news').textContent.includes('took back')")
     assert visit.rows() == before
+    assert page.evaluate("document.activeElement.matches('input[type=range]')")
 
-    tab_to("input[type=range]")
     page.keyboard.press("End")
     visit.wait("!document.querySelector('.surprise output').textContent.includes('any')")
     visit.wait(
