@@ -41,7 +41,7 @@ SAID = {
     "text.parquet": "40,000 ratings read",
     "delta.parquet": "4,000 ratings read",
     "rows.parquet": "limits=ReadLimits(rows=...)",
-    "page.parquet": "unpacks to more than 33,554,432 bytes",
+    "page.parquet": "has more than 1,000,000 rows",
     "ids.parquet": "1,000,000 ratings read",
     "footer.parquet": "unpacks to more than",
     "colliding.csv": "50,000 users have one hash",

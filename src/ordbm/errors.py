@@ -68,16 +68,17 @@ def offending_rows(rows: Any, **columns: Sequence[Any] | np.ndarray) -> str:
     """The first few of `rows` in words: `row 3 (user 'a', rating nan), row 8 (...); 12 in all`.
 
     `rows` are 0-based positions or a mask; `columns` are shown by name and looked up at each row.
+    A column `row`, if there is one, has the numbers by which the rows are called.
     """
     import numpy as np  # noqa: PLC0415 -- settings, and with them the help, must be quick
 
     positions = np.asarray(rows)
     if positions.dtype == bool:
         positions = np.flatnonzero(positions)
-    named = []
+    named, called = [], columns.pop("row", range(positions.max(initial=-1) + 1))
     for row in positions[:SHOWN_ROWS].tolist():
         cells = ", ".join(f"{name} {_shown(column[row])}" for name, column in columns.items())
-        named.append(f"row {row} ({cells})" if cells else f"row {row}")
+        named.append(f"row {called[row]} ({cells})" if cells else f"row {called[row]}")
     total = f"; {len(positions):,} in all" if len(positions) > SHOWN_ROWS else ""
     return ", ".join(named) + total
 

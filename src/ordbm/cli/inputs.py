@@ -32,8 +32,9 @@ STANDARD = "-"  # standard input, or output
 RatingsSource = Annotated[
     str,
     Argument(
-        help="A file (csv, tsv, parquet, Feather), a MovieLens or Netflix archive or folder, the "
-        "name of an embedded set, movielens-small, or - for standard input.",
+        help="A file (csv, tsv, parquet, Feather), a folder of parquet files, a MovieLens or "
+        "Netflix archive or folder, an address (s3://…), the name of an embedded set, "
+        "movielens-small, or - for standard input.",
         metavar="RATINGS",
         show_default=False,
     ),

@@ -193,6 +193,14 @@ class ReadingOptions(PairOptions):
         str | None,
         reading(help="What stands before decimals, where it cannot be told.", metavar=".|,"),
     ] = None
+    memory: Annotated[
+        str | None,
+        reading(
+            help="What ratings may take in memory, as 8GB; the rest is in mapped files. [default: "
+            "most of what is free]",
+            metavar="SIZE",
+        ),
+    ] = None
 
     def arguments(self) -> dict[str, Any]:
         """What `read_ratings` is to be told."""

@@ -40,6 +40,10 @@ class ContextColumns:
         """The same of some rows only."""
         return ContextColumns(self.names, self.categories, self.values[rows]) if self else self
 
+    def with_values(self, values: Numbers) -> ContextColumns:
+        """The same columns of other ratings."""
+        return replace(self, values=values) if self else self
+
     def column(self, name: str) -> list[Any]:
         """The values of a column as they were given; None where unknown."""
         place = self.names.index(name)

@@ -172,8 +172,13 @@ def starts(sorted_keys: Codes, n_keys: int) -> NDArray[np.int64]:
     return start
 
 
+def position_kind(n: int) -> type[np.signedinteger[Any]]:
+    """The type of positions among n ratings."""
+    return np.int32 if n <= _LONGEST_INT32 else np.int64
+
+
 def _positions(n: int) -> NDArray[Any]:
-    return np.arange(n, dtype=np.int32 if n <= _LONGEST_INT32 else np.int64)
+    return np.arange(n, dtype=position_kind(n))
 
 
 class CSRPair(NamedTuple):

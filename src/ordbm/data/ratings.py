@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,12 +18,19 @@ from ordbm.data.columns import (
     plain_column,
 )
 from ordbm.data.context_columns import NO_CONTEXT, ContextColumns, context_columns
-from ordbm.data.csr import CSR, starts, with_transpose
+from ordbm.data.csr import CSR
 from ordbm.data.frames import Backend, frame_of
 from ordbm.data.ids import IdMap, integral_ids
 from ordbm.data.not_rated import NotRated
+from ordbm.data.orientations import (
+    Entries,
+    both_orientations,
+    kept_of,
+    kept_rows,
+    sorted_by_user,
+)
 from ordbm.data.rating_tables import rating_columns
-from ordbm.data.repeats import pair_means, pair_order, repeated_rows
+from ordbm.data.repeats import repeated_rows
 from ordbm.data.scale import (
     ContinuousScale,
     Levels,
@@ -35,6 +43,7 @@ from ordbm.data.times import NO_TIMES, plain_times, times_in_seconds
 from ordbm.errors import RatingsError
 from ordbm.runtime.arrays import Codes, Numbers
 from ordbm.runtime.printable import shown
+from ordbm.runtime.scratch import IN_MEMORY, Scratch
 
 Duplicates = Literal["last", "mean", "error"]
 
@@ -74,6 +83,7 @@ class Ratings:
     n_duplicates: int
     n_missing: int  # left out, as their value means "not rated"
     n_bad_lines: int  # of a file, left out because the caller said so
+    scratch: Scratch  # where the arrays have their room: in memory, or in mapped files
 
     def __init__(
         self,
@@ -86,6 +96,7 @@ class Ratings:
         missing: Any = None,
         times: Any = None,
         context: Any = None,
+        scratch: Scratch = IN_MEMORY,
     ) -> None:
         if items is None and values is None:
             users, items, values, labels, own_times, own_context = rating_columns(
@@ -105,10 +116,7 @@ class Ratings:
             if context_names(context):
                 raise RatingsError("context: names are of a table's columns: give {name: column}")
             beside_each = context_columns(context, len(rating_column))
-        if duplicates not in get_args(Duplicates):
-            raise RatingsError(
-                f"duplicates must be 'last', 'mean' or 'error', not {shown(duplicates)}"
-            )
+        check_duplicates(duplicates)
         rated = _rated_rows(rating_column, missing)
         self.n_missing, self.n_bad_lines = len(rating_column) - len(rated), 0
         if self.n_missing:
@@ -123,26 +131,11 @@ class Ratings:
         self.scale = scale_for(rating_column, scale, **beside)
         level, value = levels_and_values(rating_column, self.scale, **beside)
         seconds = NO_TIMES if time_column is None else times_in_seconds(time_column, **beside)
-        found = pair_order(users, self.n_users, items, self.n_items, seconds)
-        order, repeats = found
-        self.n_duplicates = int(np.count_nonzero(repeats))
-        if self.n_duplicates and duplicates == "error":
-            raise RatingsError(repeated_rows(found, beside))
-        level, value = level[order], value[order] if len(value) else value
-        if self.n_duplicates and duplicates == "mean":
-            level, value = pair_means(level, value, repeats, self.scale)
-        last = ~np.append(repeats[1:], False) if self.n_duplicates else slice(None)
-        order = order[last]
-        rows = CSR(
-            starts(users[order], self.n_users),
-            items[order],
-            level[last],
-            value[last] if len(value) else value,
-            order[:0],
-        )
-        self.times = seconds[order] if len(seconds) else seconds
-        self.context = beside_each.at(order)
-        self.by_user, self.by_item = with_transpose(rows, self.n_items)
+        row = np.arange(len(users) if duplicates == "error" else 0)
+        entries = Entries(users, items, level, value, seconds, beside_each.values, row)
+        repeats = self._sort(entries, duplicates, scratch, beside_each)
+        if len(repeats):
+            raise RatingsError(repeated_rows(repeats, beside))
 
     @classmethod
     def from_frame(
@@ -181,15 +174,43 @@ class Ratings:
     @classmethod
     def of_rows(
         cls, users: IdMap, items: IdMap, scale: Scale, by_user: CSR, times: Numbers = NO_TIMES,
-        context: ContextColumns = NO_CONTEXT,
+        context: ContextColumns = NO_CONTEXT, scratch: Scratch = IN_MEMORY,
     ) -> Ratings:  # fmt: skip
         """Ratings from ids already mapped and rows already sorted; the transpose is made anew."""
         made = object.__new__(cls)
-        made.times, made.context = times, context
+        made.times, made.context, made.scratch = times, context, scratch
         made.users, made.items, made.scale = users, items, scale
         made.n_duplicates = made.n_missing = made.n_bad_lines = 0
-        made.by_user, made.by_item = with_transpose(by_user, len(items))
+        made.by_user, made.by_item = both_orientations(by_user, len(items), scratch)
         return made
+
+    @classmethod
+    def of_entries(
+        cls, users: IdMap, items: IdMap, scale: Scale, entries: Entries, duplicates: Duplicates,
+        scratch: Scratch, context: ContextColumns = NO_CONTEXT,
+    ) -> tuple[Ratings, NDArray[Any]]:  # fmt: skip
+        """Ratings from ids, levels and values, in any order; and which rows repeat a pair.
+
+        The latter is known if the entries have rows. Entries are emptied where they are many.
+        """
+        made = object.__new__(cls)
+        made.users, made.items, made.scale = users, items, scale
+        made.n_missing = made.n_bad_lines = 0
+        return made, made._sort(entries, duplicates, scratch, context)
+
+    def _sort(
+        self, entries: Entries, duplicates: Duplicates, scratch: Scratch, context: ContextColumns
+    ) -> NDArray[Any]:
+        """Have the entries by user and by item; which rows repeat a pair."""
+        found = sorted_by_user(
+            entries, self.n_users, self.n_items, self.scale, duplicates == "mean", scratch
+        )
+        self.scratch, self.n_duplicates = scratch, found.n_duplicates
+        self.times, self.context = found.times, context.with_values(found.context)
+        if len(found.repeats):  # an error is to follow
+            return found.repeats
+        self.by_user, self.by_item = both_orientations(found.rows, self.n_items, scratch)
+        return found.repeats
 
     @property
     def n_users(self) -> int:
@@ -242,19 +263,17 @@ class Ratings:
             keep = chosen
         else:
             raise RatingsError(f"a mask needs one value per rating: {len(chosen)}, not {len(self)}")
-        rows = self.by_user
-        kept_before = np.zeros(len(self) + 1, np.int64)
-        np.cumsum(keep, out=kept_before[1:])
-        kept = CSR(
-            start=kept_before[rows.start],
-            column=rows.column[keep],
-            level=rows.level[keep],
-            value=rows.value[keep] if len(rows.value) else rows.value,
-            in_transpose=rows.in_transpose[:0],
+        kept = kept_rows(self.by_user, keep, self.scratch)
+        n_kept = len(kept.column)
+        times = kept_of(self.times, keep, n_kept, self.scratch)
+        context = self.context.with_values(kept_of(self.context.values, keep, n_kept, self.scratch))
+        return Ratings.of_rows(
+            self.users, self.items, self.scale, kept, times, context, self.scratch
         )
-        times = self.times[keep] if self.has_times else self.times
-        context = self.context.at(keep)
-        return Ratings.of_rows(self.users, self.items, self.scale, kept, times, context)
+
+    def __deepcopy__(self, memo: Any) -> Ratings:
+        """The same arrays again: they are never changed, and may be larger than memory."""
+        return copy(self)
 
     def to_frame(self, backend: Backend | None = None) -> Any:
         """A frame of user, item, rating (labels where the scale has them), time, context, by user.
@@ -297,6 +316,12 @@ class Ratings:
 def as_ratings(ratings: Any, scale: ScaleLike = None) -> Ratings:
     """`ratings` if they are `Ratings`, else those made of a table; `scale` is for the latter."""
     return ratings if isinstance(ratings, Ratings) else Ratings(ratings, scale=scale)
+
+
+def check_duplicates(duplicates: Any) -> None:
+    """An error unless it is known what to do with pairs that are rated more than once."""
+    if duplicates not in get_args(Duplicates):
+        raise RatingsError(f"duplicates must be 'last', 'mean' or 'error', not {shown(duplicates)}")
 
 
 def _check_lengths(users: Any, items: Any, ratings: Any, times: Any) -> None:

@@ -22,17 +22,24 @@ class PairOrder(NamedTuple):
 
 def pair_order(users: Codes, n_users: int, items: Codes, n_items: int, times: Numbers) -> PairOrder:
     """The order of rows, from codes and, if they are known, times."""
-    order = stable_order(items, n_items)
-    order = order[stable_order(users[order], n_users)]
+    order = stable_order(users, n_users)
+    if not _are_in_order(users[order], items[order]):  # as they are where rows came by item
+        order = stable_order(items, n_items)
+        order = order[stable_order(users[order], n_users)]
     users, items = users[order], items[order]
     repeats = np.zeros(len(order), bool)
     np.logical_and(users[1:] == users[:-1], items[1:] == items[:-1], out=repeats[1:])
-    if len(times):
+    if len(times) and repeats.any():
         again = np.flatnonzero(repeats | np.append(repeats[1:], False))
         pair = np.cumsum(~repeats)[again]
         rows = order[again]
         order[again] = rows[np.lexsort((times[rows], pair))]
     return PairOrder(order, repeats)
+
+
+def _are_in_order(users: Codes, items: Codes) -> bool:
+    """Whether items do not decrease within each user."""
+    return bool(((items[1:] >= items[:-1]) | (users[1:] != users[:-1])).all())
 
 
 def pair_means(
@@ -47,9 +54,8 @@ def pair_means(
     return level, mean
 
 
-def repeated_rows(found: PairOrder, beside: dict[str, Any]) -> str:
+def repeated_rows(rows: NDArray[Any], beside: dict[str, Any]) -> str:
     """Which pairs were rated again, and what to do about it."""
-    rows = np.sort(found.order[found.repeats])
     return (
         f"pairs rated more than once, again in {offending_rows(rows, **beside)}; drop them, or "
         "choose duplicates='last' or 'mean'"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -38,6 +38,17 @@ class ContinuousScale:
         numbers = finite_numbers(values)
         check_not_tiny(numbers)
         return cls(float(numbers.mean()), float(numbers.std()) or 1.0)
+
+    @classmethod
+    def of_many(cls, parts: Sequence[Numbers]) -> ContinuousScale:
+        """The same of finite numbers in parts, none of which need fit in memory beside another."""
+        if len(parts) == 1:
+            return cls.of(parts[0])
+        check_not_tiny(np.array([np.abs(part).max() for part in parts]))
+        n = sum(map(len, parts))
+        mean = sum(float(part.sum()) for part in parts) / n
+        variance = sum(float(np.sum((part - mean) ** 2)) for part in parts) / n
+        return cls(mean, variance**0.5 or 1.0)
 
     @property
     def is_continuous(self) -> bool:

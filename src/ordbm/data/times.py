@@ -86,7 +86,7 @@ def _seconds(column: Column) -> Numbers:
     if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
         return _in_seconds(column.astype(np.float64))
     if isinstance(column, np.ndarray) and column.dtype.kind == "M":
-        return _since_epoch(column)
+        return since_epoch(column)
     numbers = np.fromiter(map(_number, column), np.float64, len(column))
     numbers = _in_seconds(numbers)
     for row in np.flatnonzero(np.isnan(numbers)).tolist():
@@ -96,10 +96,16 @@ def _seconds(column: Column) -> Numbers:
 
 def _in_seconds(numbers: Numbers) -> Numbers:
     largest = float(np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0))
-    return numbers / next((parts for least, parts in _FINER if largest >= least), 1.0)
+    return numbers / parts_of_second(largest)
 
 
-def _since_epoch(moments: NDArray[Any]) -> Numbers:
+def parts_of_second(largest: float) -> float:
+    """How many of the unit of times make a second, by the largest of all times."""
+    return next((parts for least, parts in _FINER if largest >= least), 1.0)
+
+
+def since_epoch(moments: NDArray[Any]) -> Numbers:
+    """The seconds that NumPy's datetimes are since 1970."""
     return (moments - _EPOCH) / np.timedelta64(1, "s")
 
 
@@ -118,7 +124,7 @@ def _moment(value: Any) -> float:
         except ValueError:
             return math.nan
     if isinstance(value, np.datetime64):
-        return float(_since_epoch(np.array([value]))[0])
+        return float(since_epoch(np.array([value]))[0])
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         value = dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC)
     if not isinstance(value, dt.datetime):

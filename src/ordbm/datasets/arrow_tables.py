@@ -21,17 +21,16 @@ from ordbm.data.scale import RatingScale, Scale
 from ordbm.data.times import is_time
 from ordbm.datasets.delimited import encoded_column
 from ordbm.datasets.record_checks import Rules
-from ordbm.datasets.sources import SourceFile
 from ordbm.errors import RatingsError, offending_rows
 
-_ADVICE = {
+MISSING_ADVICE = {
     "rating": "; if that means 'not rated', say missing=nan",
     "time": "; to leave the times out, say time=False",
 }
 
 
 def table_columns(
-    file: SourceFile, parts: Sequence[Any], wanted: Sequence[str], rules: Rules
+    label: str, parts: Sequence[Any], wanted: Sequence[str], rules: Rules
 ) -> tuple[list[Any], list[str] | None]:
     """Users, items and perhaps ratings and times; and the labels of an ordered rating column.
 
@@ -40,7 +39,7 @@ def table_columns(
     import pyarrow as pa  # noqa: PLC0415
 
     if not sum(map(len, parts)):
-        raise RatingsError(f"{file.label} has no rows: need {', '.join(rules.choices)}")
+        raise RatingsError(f"{label} has no rows: need {', '.join(rules.choices)}")
     table = pa.Table.from_batches(parts)
     if rules.missing.nothing and "rating" in rules.choices:
         rating = table[wanted[list(rules.choices).index("rating")]]
@@ -52,31 +51,31 @@ def table_columns(
     for role, column in by_role.items():
         if column.null_count and not is_context(role):
             missing = np.flatnonzero(column.is_null().to_numpy())
-            advice = _ADVICE.get(role, "")
+            advice = MISSING_ADVICE.get(role, "")
             raise RatingsError(
-                f"{file.label}: the {role} is missing in {offending_rows(missing)}; rows count "
+                f"{label}: the {role} is missing in {offending_rows(missing)}; rows count "
                 f"from 0{advice}"
             )
-    columns = [_values(role, column, file) for role, column in by_role.items()]
+    columns = [_values(role, column, label) for role, column in by_role.items()]
     return columns, _own_labels(by_role.get("rating"), rules.scale)
 
 
-def wanted_columns(file: SourceFile, schema: Any, choices: Mapping[str, ColumnChoice]) -> list[str]:
+def wanted_columns(label: str, schema: Any, choices: Mapping[str, ColumnChoice]) -> list[str]:
     """The names of the columns to read, which are of kinds that can be read."""
     names = list(schema.names)
-    wanted = [names[place] for place in column_places(names, choices, f"{file.label}: ")]
+    wanted = [names[place] for place in column_places(names, choices, f"{label}: ")]
     repeated = [name for name in wanted if names.count(name) > 1]
     if repeated:
-        raise RatingsError(f"{file.label} has several columns {repeated[0]!r}: rename them")
+        raise RatingsError(f"{label} has several columns {repeated[0]!r}: rename them")
     for role, name in zip(choices, wanted, strict=True):
-        kind = _value_kind(schema.field(name).type)
+        kind = value_kind(schema.field(name).type)
         if not _is_usable(kind, role):
             needed = (
                 "it must hold numbers or text"
                 if is_context(role)
-                else _NEEDED.get(role, _IDS_NEEDED)
+                else _NEEDED.get(role, IDS_NEEDED)
             )
-            raise RatingsError(f"{file.label}: the {role} column holds {kind}; {needed}")
+            raise RatingsError(f"{label}: the {role} column holds {kind}; {needed}")
     return wanted
 
 
@@ -86,19 +85,20 @@ def with_time_column(rules: Rules, schema: Any) -> Rules:
         return rules
     others = column_places(schema.names, rules.choices)
     place = usual_time_place(schema.names, others)
-    if place is None or not _is_usable(_value_kind(schema.field(place).type), "time"):
+    if place is None or not _is_usable(value_kind(schema.field(place).type), "time"):
         return rules
     return rules.with_time(place)
 
 
-_IDS_NEEDED = "ids must be integers or text"
+IDS_NEEDED = "ids must be integers or text"
 _NEEDED = {
     "rating": "ratings must be numbers or labels",
     "time": "times must be numbers of seconds, timestamps, dates or ISO 8601 text",
 }
 
 
-def _value_kind(kind: Any) -> Any:
+def value_kind(kind: Any) -> Any:
+    """The type of a column's values, also where they are in a dictionary."""
     import pyarrow as pa  # noqa: PLC0415
 
     return kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -134,23 +134,21 @@ def _texts(column: Any) -> EncodedColumn:
     return EncodedColumn(list(found.distinct), found.codes)
 
 
-def _values(role: str, column: Any, file: SourceFile) -> Any:
+def _values(role: str, column: Any, label: str) -> Any:
     if role == "rating":
         return _ratings(column)
     if is_context(role):
         return column.to_pylist()
-    return _times(column) if role == "time" else _ids(column, f"{file.label}: the {role} column")
+    return _times(column) if role == "time" else _ids(column, f"{label}: the {role} column")
 
 
 def _begins_with_time(column: Any) -> bool:
     first = column[0]
-    return bool(
-        first.is_valid and (not is_text(_value_kind(column.type)) or is_time(first.as_py()))
-    )
+    return bool(first.is_valid and (not is_text(value_kind(column.type)) or is_time(first.as_py())))
 
 
 def _times(column: Any) -> NDArray[Any] | EncodedColumn:
-    kind = _value_kind(column.type)
+    kind = value_kind(column.type)
     if is_text(kind):
         return _texts(column)
     times: NDArray[Any] = column.cast(kind).to_numpy()
@@ -160,7 +158,7 @@ def _times(column: Any) -> NDArray[Any] | EncodedColumn:
 def _ids(column: Any, label: str) -> NDArray[Any] | EncodedColumn:
     import pyarrow as pa  # noqa: PLC0415
 
-    kind = _value_kind(column.type)
+    kind = value_kind(column.type)
     if is_text(kind):
         texts = _texts(column)
         empty = np.array([text == "" for text in texts.distinct])[texts.codes]
@@ -177,14 +175,14 @@ def _ids(column: Any, label: str) -> NDArray[Any] | EncodedColumn:
         return numbers.astype(np.int64)
     raise RatingsError(
         f"{label} holds numbers that are not integers: {offending_rows(~whole, id=numbers)}; "
-        f"{_IDS_NEEDED}"
+        f"{IDS_NEEDED}"
     )
 
 
 def _ratings(column: Any) -> NDArray[Any]:
     import pyarrow as pa  # noqa: PLC0415
 
-    kind = _value_kind(column.type)
+    kind = value_kind(column.type)
     if is_text(kind):
         return _texts(column).values
     numbers: NDArray[Any] = column.cast(
@@ -195,13 +193,24 @@ def _ratings(column: Any) -> NDArray[Any]:
 
 def _own_labels(column: Any, scale: Scale | None) -> list[str] | None:
     """The categories of an ordered categorical column, unless a scale is given."""
+    if column is None or isinstance(scale, RatingScale) or not _is_ordered(column.type):
+        return None
+    return _labels(column.unify_dictionaries().chunk(0).dictionary)
+
+
+def ordered_labels(array: Any) -> list[str] | None:
+    """The same of an array."""
+    return _labels(array.dictionary) if _is_ordered(array.type) else None
+
+
+def _is_ordered(kind: Any) -> bool:
     import pyarrow as pa  # noqa: PLC0415
 
-    if column is None or isinstance(scale, RatingScale):
-        return None
-    if not pa.types.is_dictionary(column.type) or not column.type.ordered:
-        return None
-    labels = column.unify_dictionaries().chunk(0).dictionary.to_pylist()
+    return bool(pa.types.is_dictionary(kind) and kind.ordered)
+
+
+def _labels(dictionary: Any) -> list[str] | None:
+    labels = dictionary.to_pylist()
     return labels if all(isinstance(label, str) for label in labels) else None
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ordbm.data.columns import EncodedColumn
+from ordbm.data.columns import ArrowTexts, EncodedColumn
 from ordbm.errors import RatingsError
 
 COLONS, SPACES = "::", " "  # the latter stands for any run of spaces and tabs
@@ -35,25 +35,6 @@ _LONGEST_FIELD = csv.field_size_limit()  # a quote that is never closed makes on
 LONGEST_RECORD = 2**20  # bytes: whatever is longer is no line of ratings
 _TOO_LONG = f"it is longer than {LONGEST_RECORD:,} characters"
 _QUOTES_AT_ONCE = 2**20
-_TEXTS_AT_ONCE = 2**12
-
-
-class ArrowTexts(Sequence[str]):
-    """The texts of an Arrow array, some at a time: Python's would take ten times the memory."""
-
-    def __init__(self, array: Any) -> None:
-        self.array = array
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-    def __getitem__(self, place: Any) -> Any:
-        found = self.array[place]
-        return found.to_pylist() if isinstance(place, slice) else found.as_py()
-
-    def __iter__(self) -> Iterator[str]:
-        for first in range(0, len(self), _TEXTS_AT_ONCE):
-            yield from self[first : first + _TEXTS_AT_ONCE]
 
 
 class Record(NamedTuple):

@@ -42,7 +42,7 @@ def feather_columns(file: SourceFile, rules: Rules) -> tuple[list[Any], list[str
         _count(file)  # before Arrow unpacks any of it
         schema = _opened(file.content).schema
         rules = with_time_column(rules, schema)
-        wanted = wanted_columns(file, schema, rules.choices)
+        wanted = wanted_columns(file.label, schema, rules.choices)
         options = pa.ipc.IpcReadOptions(
             included_fields=[schema.get_field_index(name) for name in wanted], use_threads=False
         )
@@ -57,7 +57,7 @@ def feather_columns(file: SourceFile, rules: Rules) -> tuple[list[Any], list[str
     except (pa.ArrowException, struct.error, OSError, ValueError, MemoryError) as problem:
         first = (str(problem).splitlines() or ["unreadable"])[0]
         raise RatingsError(f"{file.label} is not a whole Feather file: {first}") from problem
-    return table_columns(file, parts, wanted, rules)
+    return table_columns(file.label, parts, wanted, rules)
 
 
 def _opened(content: bytes, **how: Any) -> Any:

@@ -24,6 +24,7 @@ from ordbm.datasets.thrift_structs import (
 _TAIL = 8  # bytes at the end: the length of the footer, and the magic
 _STRUCT_SIZE = 512  # bytes that a struct of the footer takes in memory, about
 _LEAST_PAGE = 256  # bytes that a page counts for: there may be any number of empty ones
+_LONGEST_FOOTER = 2**28  # bytes; it is read whole
 _LARGEST = 2**31 - 1  # of 32 bits, to which a reader would cut larger numbers
 
 _SIZE_STATISTICS = StructShape({2: INTEGERS, 3: INTEGERS})
@@ -55,14 +56,15 @@ class Page(NamedTuple):
 class ParquetPages:
     """The pages of a file's columns, counted as what they unpack to.
 
+    `content` is bytes, or whatever gives the same where it is asked for them (`FileContent`).
     ValueError where the file is not what it should be.
     """
 
-    def __init__(self, content: bytes, budget: Budget, label: str) -> None:
+    def __init__(self, content: Any, budget: Budget, label: str) -> None:
         self._content, self._budget, self._label = content, budget, label
         end = len(content) - _TAIL
         length = int.from_bytes(content[end : end + 4], "little") if end > 0 else 0
-        if not 0 < length <= end:
+        if not 0 < length <= min(end, _LONGEST_FOOTER):
             raise ValueError("it has no footer")
         reader = StructReader(
             content[end - length : end], lambda: budget.add_bytes(_STRUCT_SIZE, label)
@@ -73,6 +75,7 @@ class ParquetPages:
         self._n_rows = [_amount(group, _N_ROWS, 2**62) for group in groups]
         if sum(self._n_rows) != _amount(footer, _N_ROWS, 2**62):  # Arrow believes the parts
             raise ValueError("its parts have another number of rows than the whole")
+        self.n_rows = sum(self._n_rows)
 
     def of_column(self, number: int) -> Iterator[Page]:
         """The pages of a stored column in all row groups, as a reader meets them."""

@@ -41,9 +41,9 @@ from ordbm.datasets.delimited import (
 from ordbm.datasets.feather import FEATHER_MAGIC, STREAM_MAGIC, feather_columns
 from ordbm.datasets.header import header_of, time_place
 from ordbm.datasets.left_out import BadLines, LeftOut
-from ordbm.datasets.limits import ReadLimits
+from ordbm.datasets.limits import Budget, ReadLimits
 from ordbm.datasets.netflix import DATE, NETFLIX_FILE, is_netflix, netflix_ratings
-from ordbm.datasets.parquet import PARQUET_MAGIC, parquet_columns
+from ordbm.datasets.parquet import ParquetDataset, parquet_columns
 from ordbm.datasets.rating_files import named_member, rating_files
 from ordbm.datasets.record_checks import (
     Rules,
@@ -53,11 +53,20 @@ from ordbm.datasets.record_checks import (
     ids_and_ratings,
 )
 from ordbm.datasets.sources import SourceFile, open_source, read_file
+from ordbm.datasets.stored_files import (
+    PARQUET_MAGIC,
+    content_file,
+    dataset_files,
+    is_address,
+)
+from ordbm.datasets.streamed_ratings import streamed_ratings
 from ordbm.datasets.text_columns import bad_ratings, has_decimal_comma, with_point
 from ordbm.errors import RatingsError, SettingsError
 from ordbm.runtime.arrays import Numbers
 from ordbm.runtime.interruption import listening
+from ordbm.runtime.memory import Memory
 from ordbm.runtime.printable import shown
+from ordbm.runtime.scratch import Scratch
 
 Layout = Literal["csv", "tsv", "colons", "spaces", "netflix", "parquet", "feather"]
 Decimal = Literal[".", ","]
@@ -69,7 +78,6 @@ _SEPARATORS_OF = {
     "colons": (COLONS,),
     "spaces": (SPACES,),
 }
-_BY_TYPES = {"parquet": parquet_columns, "feather": feather_columns}
 _PREFERRED = {".csv": _SEPARATORS_OF["csv"], ".tsv": _SEPARATORS_OF["tsv"]}
 
 
@@ -102,12 +110,15 @@ def read_ratings(
     bad_lines: BadLines = "error",
     bad_lines_to: str | os.PathLike[str] | None = None,
     limits: ReadLimits | None = None,
+    memory: Memory = None,
 ) -> Ratings:
     """The ratings in a file, folder or archive (zip, tar); compressed by gzip, bzip2, xz or zstd.
 
     Reads csv, tsv and other text with `,` `;` `|` `::`, tabs or spaces between columns; parquet;
     Feather (Arrow IPC); the MovieLens sets (100K to 32M, latest) and the Netflix Prize files as
-    published. `path` may also be an open binary file, such as `sys.stdin.buffer`.
+    published. `path` may also be an open binary file, such as `sys.stdin.buffer`; a folder of
+    parquet files, which are one dataset then, columns of folders such as `year=2020` included; or
+    such a file or folder at an address that fsspec knows (`s3://bucket/ratings/`).
 
     user, item, rating: the columns, by name or by number from 0. If not said, columns with usual
         names (`userId`, `movie_id`, `stars`...) are taken, or the first three of a text file whose
@@ -128,6 +139,9 @@ def read_ratings(
         counts them and shows the first (`Ratings.n_bad_lines`).
     bad_lines_to: a csv to write the skipped lines to, each with its number and the reason.
     limits: how much may come out of a small file, where that is more than usual.
+    memory: what reading and the ratings may take, in bytes or as "8GB"; unless given, most of what
+        is free. What is more lies in mapped files, in the folder that the environment's TMPDIR
+        names, and goes with the ratings. Parquet never takes more; text is read whole.
 
     Ids in text are integers if all of their column are, as Python writes them, or with `.0` behind;
     otherwise text (`007` stays `"007"`). Unless told to skip it, a line that cannot be used is an
@@ -136,7 +150,10 @@ def read_ratings(
     left_out = LeftOut(bad_lines, bad_lines_to)
     choices = {"user": user, "item": item, "rating": rating, **_told_beside(time, context)}
     rules = Rules(choices, left_out, given_scale(scale), NotRated.of(missing), time is None)
-    found = _columns_at(path, rules, _Form(layout, member, header, encoding, decimal, limits))
+    found = _found_at(path, rules, _Form(layout, member, header, encoding, decimal, limits))
+    room = Scratch(memory)
+    if isinstance(found, ParquetDataset):
+        return streamed_ratings(found, scale, duplicates, room)
     users, items, values, *more = found.columns
     times, beside = _beside(more, context)
     scale = found.scale or rules.scale or scale
@@ -150,6 +167,7 @@ def read_ratings(
             missing=missing,
             times=times,
             context=beside or None,
+            scratch=room,
         )
     except RatingsError as problem:
         where = found.where if re.search(r"\brow \d", str(problem)) else ""
@@ -184,7 +202,9 @@ def read_pairs(
         LeftOut(bad_lines, bad_lines_to),
         time_if_found=time is None,
     )
-    found = _columns_at(path, rules, _Form(layout, member, header, encoding, None, limits))
+    found = _found_at(path, rules, _Form(layout, member, header, encoding, None, limits))
+    if isinstance(found, ParquetDataset):
+        found = _Found(found.label, parquet_columns(found)[0], "; rows count from 0")
     rules.left_out.tell(stacklevel=3)
     users, items, *more = found.columns
     times, beside = _beside(more, context)
@@ -229,8 +249,25 @@ class _Form(NamedTuple):
     limits: ReadLimits | None
 
 
-def _columns_at(path: PathLike, rules: Rules, form: _Form) -> _Found:
-    """The columns of the rating file at `path`."""
+def _found_at(path: PathLike, rules: Rules, form: _Form) -> _Found | ParquetDataset:
+    """The columns of the rating file at `path`; if it is parquet, a dataset yet to be read."""
+    _check_form(form, rules)
+    limits = form.limits or ReadLimits()
+    if isinstance(path, str | os.PathLike) and not form.member:
+        budget = Budget(limits)
+        files = dataset_files(path, budget) if form.layout in (None, "parquet") else None
+        if files is not None:
+            return ParquetDataset(os.fspath(path), files, rules, budget)
+    if is_address(path):
+        raise SettingsError(
+            f"{path}: only parquet is read from an address, all files of a folder: leave member= "
+            "and layout= out"
+        )
+    return _columns_at(path, rules, form, limits)
+
+
+def _check_form(form: _Form, rules: Rules) -> None:
+    """An error unless what is said of a file's form, and of its columns, can be so."""
     if form.layout is not None and form.layout not in get_args(Layout):
         raise SettingsError(
             f"layout={shown(form.layout)} is not known: use one of {', '.join(get_args(Layout))}"
@@ -244,8 +281,8 @@ def _columns_at(path: PathLike, rules: Rules, form: _Form) -> _Found:
     decimal: Any = form.decimal
     if decimal not in (None, *get_args(Decimal)):
         raise SettingsError(f"decimal={shown(decimal)}: use '.' or ','")
-    limits: Any = ReadLimits() if form.limits is None else form.limits
-    if not isinstance(limits, ReadLimits):
+    limits: Any = form.limits
+    if not isinstance(limits, ReadLimits | None):
         raise SettingsError(
             f"limits={shown(limits)}: give ReadLimits, as in ReadLimits(rows=10**9)"
         )
@@ -254,20 +291,30 @@ def _columns_at(path: PathLike, rules: Rules, form: _Form) -> _Found:
             raise SettingsError(
                 f"{role}={shown(column)} is not a column: give its name, or its number from 0"
             )
+
+
+def _columns_at(path: PathLike, rules: Rules, form: _Form, limits: ReadLimits) -> Any:
+    """The columns of any other file."""
     with open_source(path, limits) as source:
         names = [named_member(source, form.member)] if form.member else rating_files(source)
         first = read_file(source, names[0])
         layout = form.layout or _own_layout(first)
-        if layout in _BY_TYPES:
-            values, scale = _BY_TYPES[layout](first, rules)
+        if layout == "parquet":
+            stored = content_file(first.content, first.label)
+            return ParquetDataset(first.label, [stored], rules, first.budget)
+        if layout == "feather":
+            values, scale = feather_columns(first, rules)
             return _Found(first.label, values, "; rows count from 0", scale)
         if layout == "netflix":
             if any(name is not None for name in rules.choices.values()):
                 told = role_options(rules.choices)
                 raise RatingsError(f"Netflix files have no named columns: leave {told} out")
             rules = rules.with_time(DATE if "rating" in rules.choices else None)
-            files = chain([first], (read_file(source, name) for name in names[1:]))
-            texts = netflix_ratings(files, rules, form.encoding)
+            texts = netflix_ratings(
+                chain([first], (read_file(source, name) for name in names[1:])),
+                rules,
+                form.encoding,
+            )
             label = first.label if len(names) == 1 else source.label
             return _Found(label, ids_and_ratings(texts, rules, label))
     return _delimited(first, rules, form)

@@ -29,7 +29,7 @@ PLAIN_STRUCT = StructShape()
 class StructReader:
     """Reads structs; `on_struct` is called before each, and may raise."""
 
-    def __init__(self, content: bytes, on_struct: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, content: Any, on_struct: Callable[[], None] = lambda: None) -> None:
         self._content, self._on_struct = content, on_struct
         self.at = 0
 

@@ -55,8 +55,14 @@ class Scratch:
         found[...] = array
         return found
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Scratch, (self.memory, self._folder)  # a copy has no arrays yet
+
     def _give_back(self, n_bytes: int) -> None:
         self.in_memory -= n_bytes
+
+
+IN_MEMORY = Scratch(2**61)  # whatever it takes
 
 
 def mapped(
