@@ -42,11 +42,18 @@ TWINS = {  # of each function, the modules that call it
     "spread_residual": "conditional",
     "add_levels": "conditional",
     "store_levels": "conditional",
-    "add_level_rows": "hidden",
+    "exchange_levels": "conditional",
+    "add_coupling_rows": "hidden",
     "add_context_rows": "steps",
     "move_coupling": "steps",
 }
-SMALL = ("store_levels", "add_level_rows", "add_context_rows", "move_coupling")
+SMALL = (
+    "store_levels",
+    "exchange_levels",
+    "add_coupling_rows",
+    "add_context_rows",
+    "move_coupling",
+)
 
 
 def learn(split: str, machine: dict[str, Any], plain: list[str]) -> None:
@@ -54,7 +61,7 @@ def learn(split: str, machine: dict[str, Any], plain: list[str]) -> None:
     for name in plain:
         setattr(sys.modules[f"ordbm.kernels.{TWINS[name]}"], name, getattr(plain_twins, name))
     seconds: dict[str, float] = {}
-    learn_block = side_pass.SideTraining._learn_block
+    learn_block = side_pass.learn_block
     epoch = ensemble.Ensemble.epoch
 
     def timed_block(side: Any, now: Any, number: int, team: Any) -> bool:
@@ -71,7 +78,7 @@ def learn(split: str, machine: dict[str, Any], plain: list[str]) -> None:
         print(json.dumps({"objective": objective, "seconds": seconds}), flush=True)
         return objective
 
-    side_pass.SideTraining._learn_block = timed_block
+    side_pass.learn_block = timed_block
     ensemble.Ensemble.epoch = in_turn
     with np.load(split) as data:
         ratings = Ratings(data["train_user"], data["train_item"], data["train_rating"])

@@ -99,11 +99,19 @@ def store_levels(rows, index, table):
 
 
 @njit(**INNER)
-def add_level_rows(first, last, column, level, coupling, total):
-    for position in range(first, last):
-        weights = coupling[column[position], level[position]]
-        for k in range(total.size):
-            total[k] += weights[k]
+def exchange_levels(rows, index, table):
+    for t in range(index.size):
+        for s in range(table.shape[1]):
+            own = rows[t, s]
+            rows[t, s] += table[index[t], s]
+            table[index[t], s] = own
+
+
+@njit(**INNER)
+def add_coupling_rows(row, group, coupling, total):
+    for q in range(row.size):
+        for k in range(total.shape[1]):
+            total[row[q], k] += coupling[group[q], k]
 
 
 @njit(**INNER)

@@ -189,12 +189,13 @@ def test_couplings_are_drawn_to_what_their_traits_say(kind):
     priors = priors_of(machine, orientations, learner.priors)
     assert priors.co_occurrence.of_columns(0).shape == (80, 2)
     assert priors.co_occurrence.of_columns(1).shape == (120, 2)
-    for number, training in enumerate(Trainer(machine, orientations, learner).sides):
+    trainer = Trainer(machine, orientations, learner)
+    for number, training in enumerate(trainer.sides):
         coupling = machine.sides[number].parameters.coupling
         expected = expected_couplings(coupling, priors.co_occurrence.of_columns(number))
         assert np.abs(coupling - expected).max() > 0.1
-        training.refresh_scores("exact", 0)
-        training.learn(0, machine.level_bias, np.zeros(len(machine.level_bias)), training.scores)
+        training.fill_scores("exact", 0, trainer.scored)
+        training.learn(0, machine.level_bias, np.zeros(len(machine.level_bias)), trainer.scored)
         np.testing.assert_allclose(coupling, expected, atol=1e-3)
 
 

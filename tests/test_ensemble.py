@@ -313,7 +313,7 @@ def test_ratings_are_scored_by_the_other_side_only_where_it_has_learnt(
     monkeypatch, learner, is_new, expected
 ):
     calls = []
-    monkeypatch.setattr(SideTraining, "refresh_scores", lambda *told: calls.append(told))
+    monkeypatch.setattr(SideTraining, "fill_scores", lambda *told: calls.append(told))
     ratings = simulated()
     model = OrdinalBM(**TINY | {"epochs": 0, "members": 1}).fit(ratings)
     trainer = Trainer(model.machines[0], machine_ratings(ratings, None), learner, is_new=is_new)

@@ -54,8 +54,9 @@ def present(machine):
 
 
 def after_pass(case, number, learner, other_scores=None, noise=None):
-    """(machine, objective, training) after one pass over side `number` alone.
+    """(machine, objective, training, scores) after one pass over side `number` alone.
 
+    `other_scores` are those of the other side's positions, scores what the pass leaves.
     `noise` are the variances of its rows' and of its columns' ratings.
     """
     machine = referee.copied(case.machine)
@@ -67,19 +68,19 @@ def after_pass(case, number, learner, other_scores=None, noise=None):
     training = trainer.sides[numbers.index(number)]
     if noise is not None:
         training.noise.row[:], training.noise.column[:] = noise
-    if other_scores is None:
-        other_scores = training.scores[:0]
-        if len(numbers) == 2:
-            other = trainer.sides[numbers.index(1 - number)]
-            other.refresh_scores(learner.other_side, 0)
-            other_scores = other.scores
-    objective = training.learn(0, machine.level_bias, trainer.level_velocity, other_scores)
-    return machine, objective, training
+    scored = trainer.scored
+    if other_scores is not None:
+        scored = np.empty_like(other_scores)
+        scored[training.score_of] = other_scores[case.ratings[number].in_transpose]
+    elif len(numbers) == 2:
+        trainer.sides[1 - number].fill_scores(learner.other_side, 0, scored)
+    objective = training.learn(0, machine.level_bias, trainer.level_velocity, scored)
+    return machine, objective, training, scored
 
 
 def moves(case, number, learner, other_scores=None, noise=None):
     """What one pass of a PLAIN learner added to each block, as K g; and its objective."""
-    machine, objective, training = after_pass(case, number, learner, other_scores, noise)
+    machine, objective, training, _ = after_pass(case, number, learner, other_scores, noise)
     (block,) = training.blocks
     n_rows = len(block.row)
     before, after = case.machine.sides[number], machine.sides[number]
@@ -217,10 +218,10 @@ def test_a_pass_leaves_its_sides_scores(kind):
     case = gradient_case(kind, "joint", "both")
     for number in (0, 1):
         learner = PseudoLikelihood(**PLAIN)
-        fresh = Trainer(referee.copied(case.machine), case.ratings, learner).sides[number]
-        fresh.refresh_scores("exact", 0)
-        _, _, training = after_pass(case, number, learner)
-        difference = training.scores - fresh.scores
+        fresh = Trainer(referee.copied(case.machine), case.ratings, learner)
+        fresh.sides[number].fill_scores("exact", 0, fresh.scored)
+        *_, scored = after_pass(case, number, learner)
+        difference = scored - fresh.scored
         if kind != "gaussian":
             difference -= difference[:, :1]
         np.testing.assert_allclose(difference, 0, atol=1e-12)
@@ -421,7 +422,7 @@ def test_blocks_add_up_to_the_whole(kind, block_rows):
     for rows in (referee.ONE_BLOCK, block_rows):
         settings = {**PLAIN, **by_count, "block_rows": rows, "per_row": 0.0, "rate": 1e-6}
         learner = PseudoLikelihood(**settings)
-        moved, objective, training = after_pass(case, 0, learner)
+        moved, objective, training, _ = after_pass(case, 0, learner)
         assert (len(training.blocks) > 2) == (rows == block_rows)
         after, before = moved.user_side.parameters, machine.user_side.parameters
         blocks_moved = [1e6 * (a - b).ravel() for a, b in zip(after, before, strict=True)]

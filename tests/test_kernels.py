@@ -32,7 +32,6 @@ from ordbm.model.learners import PseudoLikelihood
 from ordbm.runtime.interruption import safe_point
 from ordbm.runtime.threads import run_on_threads, share
 from ordbm.training.alternation import Trainer
-from ordbm.training.blocks import CHUNK_ENTRIES, MOST_CHUNKS, cut_blocks
 from ordbm.training.blocks import parts as parts_of
 
 # Exponentials and logarithms
@@ -109,6 +108,32 @@ def units_and_levels(row, group, table, sums, total, index, levels, stored):
     unit_rows.add_context_rows(row, group, table[0], sums)
     unit_rows.add_level_rows(0, row.size, group, row, table, total)
     stages.store_levels(levels, index, stored)
+
+
+@njit
+def inputs_and_exchange(row, group, coupling, total, index, levels, table):
+    unit_rows.add_coupling_rows(row, group, coupling, total)
+    stages.exchange_levels(levels, index, table)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "d"), [(1, 8), (3, 24), (5, 40), (11, 72)])
+def test_inputs_of_rows_are_summed_and_levels_exchanged(n, d, dtype):
+    """Exact sums in float64; what was in the table is added, what was said is left there."""
+    rng = np.random.default_rng(n * 100 + d)
+    coupling, total = rng.normal(size=(3, d)).astype(dtype), rng.normal(size=(6, d))
+    row, group = rng.integers(6, size=9).astype(np.int32), rng.integers(3, size=9).astype(np.uint8)
+    levels = rng.normal(size=(4, padded(n, LEVELS))).astype(dtype)
+    table, index = rng.normal(size=(7, n)).astype(dtype), np.array([6, 0, 3, 2])
+    expected_total, said, kept = total.copy(), levels[:, :n].copy(), table.copy()
+    np.add.at(expected_total, row, coupling[group].astype(np.float64))
+    padding = levels[:, n:].copy()
+    inputs_and_exchange(row, group, coupling, total, index, levels, table)
+    np.testing.assert_allclose(total, expected_total, rtol=1e-14)
+    np.testing.assert_array_equal(levels[:, :n], said + kept[index])
+    np.testing.assert_array_equal(table[index], said)
+    np.testing.assert_array_equal(table[[1, 4, 5]], kept[[1, 4, 5]])
+    np.testing.assert_array_equal(levels[:, n:], padding)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -358,64 +383,6 @@ def test_shares_cover_the_work_once(total, threads):
     cut = parts_of(np.concatenate([[0], np.cumsum(sizes)]), threads)
     assert (cut[0], cut[-1]) == (0, total)
     assert np.all(np.diff(cut) >= 0)
-
-
-# Blocks
-
-
-@pytest.mark.parametrize(
-    "size",
-    [
-        {},
-        {"block_rows": 1},
-        {"block_rows": 7},
-        {"block_ratings": 100},
-        {"block_rows": 60, "block_ratings": 2000},
-    ],
-    ids=str,
-)
-def test_blocks_hold_every_rating_once_by_column(size):
-    rng = np.random.default_rng(2)
-    machine = referee.random_machine(rng, "ordinal", "user")
-    table = referee.random_table(rng, gaussian=False, n_users=120, n_items=50, rated=0.6)
-    table[[3, 77]] = np.nan
-    table[:, 9] = np.nan
-    rows, across = referee.orientations(table, machine)
-    blocks = cut_blocks(rows, across, 4, np.arange(referee.N_LEVELS, dtype=np.uint8), **size)
-    has_ratings = np.flatnonzero(np.diff(rows.start))
-    in_blocks = np.sort(np.concatenate([block.row for block in blocks]))
-    np.testing.assert_array_equal(in_blocks, has_ratings)
-    positions = np.sort(np.concatenate([block.entries.position for block in blocks]))
-    np.testing.assert_array_equal(positions, np.arange(len(rows.column)))
-    for number, block in enumerate(blocks):
-        check_block(block, rows, size, is_last=number == len(blocks) - 1)
-
-
-def check_block(block, rows, size, *, is_last):
-    length = np.diff(rows.start)[block.row]
-    most_rows, most_ratings = size.get("block_rows", 10**9), size.get("block_ratings", 10**9)
-    assert len(block.row) <= most_rows
-    assert length[:-1].sum() < most_ratings
-    assert is_last or len(block.row) == most_rows or length.sum() >= most_ratings
-    np.testing.assert_array_equal(np.diff(block.row_slot), length)
-    np.testing.assert_array_equal(block.row_slot[:-1] + block.row_shift, rows.start[block.row])
-
-    entries = block.entries
-    assert len(entries.position) == length.sum()
-    np.testing.assert_array_equal(rows.row[entries.position], block.row[entries.row])
-    np.testing.assert_array_equal(rows.level[entries.position], entries.level)
-    np.testing.assert_array_equal(rows.in_transpose[entries.position], entries.in_transpose)
-    assert np.all(np.diff(entries.column) > 0)
-    width = np.diff(entries.column_entry)
-    assert np.all(width > 0)
-    np.testing.assert_array_equal(rows.column[entries.position], np.repeat(entries.column, width))
-
-    chunk = block.chunk_column
-    assert 1 <= len(chunk) - 1 <= MOST_CHUNKS
-    assert (chunk[0], chunk[-1]) == (0, len(entries.column))
-    assert np.all(np.diff(chunk) > 0)
-    if length.sum() > 2 * CHUNK_ENTRIES:
-        assert len(chunk) > 2
 
 
 # Large numbers in learning

@@ -27,10 +27,9 @@ def simulated(machine, n_users, seed):
         rng, gaussian=gaussian, n_users=n_users, n_items=N_ITEMS, n_levels=N_LEVELS, rated=0.8
     )
     learner = ContrastiveDivergence(block_rows=referee.ONE_BLOCK, steps=50)
-    training = Trainer(
-        referee.copied(machine), referee.orientations(start, machine), learner, seed
-    ).sides[0]
-    training.learn(0, machine.level_bias.copy(), np.zeros(0), training.scores)
+    trainer = Trainer(referee.copied(machine), referee.orientations(start, machine), learner, seed)
+    (training,) = trainer.sides
+    training.learn(0, machine.level_bias.copy(), np.zeros(0), trainer.scored)
     drawn = training.workspace.sample.value if gaussian else training.workspace.sample.level
     table = np.full_like(start, np.nan)
     (block,) = training.blocks

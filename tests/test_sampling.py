@@ -39,7 +39,10 @@ def sampled(machine, rows, other=None):
     moved = referee.copied(machine)
     trainer = Trainer(moved, ratings, LEARNER, seed=7)
     training = trainer.sides[0]
-    scores = training.scores[:0] if other is None else other[ratings.by_item.row]
+    scores = trainer.scored
+    if other is not None:
+        scores = np.empty((len(ratings.by_user.column), len(other[0])))
+        scores[training.score_of] = other[ratings.by_user.column]
     training.learn(0, moved.level_bias, trainer.level_velocity, scores)
     (block,), sample = training.blocks, training.workspace.sample
     drawn = sample.value if machine.features.is_gaussian else sample.level

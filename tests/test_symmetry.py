@@ -10,8 +10,10 @@ from ordbm.inference.conditioned import ConditionedMachine
 from ordbm.kernels.structures import Tables
 from ordbm.model.learners import LEARNERS, PseudoLikelihood
 from ordbm.model.machine import Machine
-from ordbm.training import blocks
+from ordbm.runtime.scratch import Scratch
+from ordbm.training import plan
 from ordbm.training.alternation import Trainer
+from ordbm.training.plan import cut_rows, lay_out
 from ordbm.training.side_pass import SideTraining
 
 N_USERS, N_ITEMS = 23, 17
@@ -70,14 +72,19 @@ def test_learning_the_item_side_is_learning_the_user_side_of_the_transpose(kind,
             features.smoothing, features.smoothing, features.pair, mean,
             coupling_mean.reshape(machine.sides[number].parameters.coupling.shape),
         )  # fmt: skip
+        rows, across = here.ratings[number], here.ratings[1 - number]
+        own = replace(LEARNERS[learner], block_rows=7)
+        cuts = [None, None]
+        cuts[number] = cut_rows(np.diff(rows.start), n_columns, own.optimiser, 5)
         training = SideTraining(
-            machine.sides[number], here.ratings[number], here.ratings[1 - number],
-            replace(LEARNERS[learner], block_rows=7), tables, features.group, 5, 1,
-            bias_precision=0.5, co_occurrence=np.zeros((n_columns, 0)), scored=False,
+            machine.sides[number], rows, np.diff(across.start),
+            lay_out(here.ratings, cuts, features.group, Scratch())[number], np.arange(n_columns),
+            own, tables, features.group, 5, 1,
+            bias_precision=0.5, co_occurrence=np.zeros((n_columns, 0)),
         )  # fmt: skip
         velocity = np.zeros_like(machine.level_bias)
         objectives = [
-            training.learn(epoch, machine.level_bias, velocity, training.scores)
+            training.learn(epoch, machine.level_bias, velocity, np.zeros((0, n)))
             for epoch in range(2)
         ]
         found.append([np.array(objectives), *all_arrays(machine)])
@@ -110,7 +117,7 @@ def test_chunks_of_columns_change_rounding_only(kind, monkeypatch):
     case = larger_case(kind, "joint", "none")
     found, numbers = [], []
     for entries in (10**9, 4):
-        monkeypatch.setattr(blocks, "CHUNK_ENTRIES", entries)
+        monkeypatch.setattr(plan, "CHUNK_ENTRIES", entries)
         machine = referee.copied(case.machine)
         trainer = Trainer(machine, case.ratings, PseudoLikelihood(block_rows=N_USERS - 2))
         numbers.append({len(one.chunk_column) for one in trainer.sides[0].blocks})
@@ -134,7 +141,7 @@ def test_no_two_sides_share_their_draws():
         both = Machine(machine.features, machine.level_bias, machine.user_side, machine.user_side)
         trainer = Trainer(both, referee.orientations(table, both), LEARNERS["cd"], seed)
         side = trainer.sides[number]
-        side.learn(0, both.level_bias, trainer.level_velocity, side.scores[:0])
+        side.learn(0, both.level_bias, trainer.level_velocity, trainer.scored[:0])
         return machine.user_side.parameters.coupling.tobytes()
 
     assert learnt(0, 3) == learnt(0, 3)

@@ -2,8 +2,8 @@
 
 A chunk c has the block's columns chunk_column[c] to chunk_column[c + 1]. Both functions sum, over
 the entries of these, the gradient of the column's coupling and bias, and in the chunk's `context`
-(rows, d) what the ratings ask of their rows' hidden units. If `own_scores` has rows, the side's own
-scores are kept there for the other side; `other_scores` are that side's, by its positions.
+(rows, d) what the ratings ask of their rows' hidden units. `scored`, if it has rows, is what the
+other side says of each rating; if `exchanged`, what this side says of it is left there instead.
 
 The hidden units are summed out by ratios. With p = P(h_k = 1 | r) of the row, level s instead of
 the observed level r multiplies the row's weight by
@@ -23,6 +23,7 @@ from ordbm.kernels.numerics import fast_exp, sigmoid
 from ordbm.kernels.options import INNER, KERNEL
 from ordbm.kernels.stages import (
     add_levels,
+    exchange_levels,
     level_residual,
     level_terms,
     log_products,
@@ -77,8 +78,8 @@ def sum_groups(scores, group, by_group):
 
 @njit(**KERNEL)
 def level_conditionals(
-    first_chunk, last_chunk, chunk_column, entries, side, row_shift, hidden, link_work, own_scores,
-    other_scores, level_bias, level_group, gradients, n_rows, tile, objective, team,
+    first_chunk, last_chunk, chunk_column, entries, side, row_shift, hidden, link_work, scored,
+    exchanged, level_bias, level_group, gradients, n_rows, tile, objective, team,
 ):  # fmt: skip
     """log P(s) = b[s] + beta[i, s] + J(s) + other(s) + sum_k log(ratio to level r) - log Z (A.1).
 
@@ -115,8 +116,8 @@ def level_conditionals(
                 row = entries.row[begin : begin + count]
                 level = entries.level[begin : begin + count]
                 group = entries.group[begin : begin + count]
-                position = entries.position[begin : begin + count]
                 slot = tile.slot[:count]
+                at_score = tile.score[:count]
                 scores = tile.scores[:count]
                 by_group = tile.by_group[:count]
                 mean = tile.mean[:count]
@@ -138,12 +139,16 @@ def level_conditionals(
                     add_levels(tile.column[:count], side.rating_bias, scores)
                 if link_work.score.size:
                     for t in range(count):
-                        slot[t] = position[t] - row_shift[row[t]]
+                        slot[t] = entries.position[begin + t] - row_shift[row[t]]
                     add_levels(slot, link_work.score, scores)
-                if own_scores.size:
-                    store_levels(scores, position, own_scores)
-                if other_scores.size:
-                    add_levels(entries.in_transpose[begin : begin + count], other_scores, scores)
+                if scored.size:
+                    for t in range(count):
+                        turn = entries.first + begin + t
+                        at_score[t] = entries.score[begin + t] if entries.score.size else turn
+                    if exchanged:
+                        exchange_levels(scores, at_score, scored)
+                    else:
+                        add_levels(at_score, scored, scores)
                 gap, total = level_residual(scores, bias, level, tile.bias_gradient)
                 total_log += gap - math.log(total)
                 if level_group.size:
@@ -160,7 +165,7 @@ def level_conditionals(
 @njit(**KERNEL)
 def gaussian_conditionals(
     first_chunk, last_chunk, chunk_column, entries, value, precision, residual, side, row_shift,
-    hidden, link_work, own_scores, other_scores, level_bias, gradients, n_rows, p, leave_out,
+    hidden, link_work, scored, exchanged, level_bias, gradients, n_rows, p, leave_out,
     objective, team,
 ):  # fmt: skip
     """log N(r; mu, 1 / precision), mu_i = beta_i + J + sum_k p_k gamma_ik + other (A.2).
@@ -194,10 +199,12 @@ def gaussian_conditionals(
                     mean += p[k] * weights[k]
                 if link_work.score.size:
                     mean += link_work.score[position - row_shift[r], 0]
-                if own_scores.size:
-                    own_scores[position, 0] = mean
-                if other_scores.size:
-                    mean += other_scores[entries.in_transpose[q], 0]
+                if scored.size:
+                    at = entries.score[q] if entries.score.size else entries.first + q
+                    said = scored[at, 0]
+                    if exchanged:
+                        scored[at, 0] = mean
+                    mean += said
                 residual[position] = rating - level_bias[0] - mean
                 error = precision[position] * residual[position]
                 total_log -= 0.5 * (error * residual[position] - math.log(precision[position]))

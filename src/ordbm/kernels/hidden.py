@@ -5,7 +5,7 @@ from numba import njit
 from ordbm.kernels.barrier import meet
 from ordbm.kernels.numerics import fast_exp, fast_log, sigmoid
 from ordbm.kernels.options import INNER, KERNEL
-from ordbm.kernels.unit_rows import add_level_rows
+from ordbm.kernels.unit_rows import add_coupling_rows, add_level_rows
 
 _SURE = 60.0  # the largest |x_k| that makes a difference in float32
 
@@ -38,18 +38,50 @@ def rows_input(first_row, last_row, rows, hidden_bias, coupling, total, out):
 
 
 @njit(**KERNEL)
-def fill_hidden(first, last, row, rows, side, n_hidden, total, hidden, team):
-    """P(h_k = 1 | r) of the block's rows first..last; units that fill a vector are never on."""
+def sum_inputs(
+    first_chunk, last_chunk, chunk_column, entries, value, coupling, n_rows, chunk_input, team
+):
+    """chunk_input[c] (rows, d) = sum of v W[j, r_j] over the entries of a chunk of columns."""
+    for chunk in range(first_chunk, last_chunk):
+        total = chunk_input[chunk]
+        total[:n_rows] = 0
+        for place in range(chunk_column[chunk], chunk_column[chunk + 1]):
+            weights = coupling[entries.column[place]]
+            begin = entries.column_entry[place]
+            end = entries.column_entry[place + 1]
+            if value.size:
+                for q in range(begin, end):
+                    amount = value[entries.position[q]]
+                    row = total[entries.row[q]]
+                    for k in range(row.size):
+                        row[k] += amount * weights[0, k]
+            else:
+                add_coupling_rows(entries.row[begin:end], entries.group[begin:end], weights, total)
+    return meet(team.barrier, team.threads)
+
+
+@njit(**KERNEL)
+def gather_inputs(first, last, n_chunks, chunk_input):
+    """chunk_input[0] (rows, d) becomes the sum of the chunks', for rows first..last."""
+    for chunk in range(1, n_chunks):
+        for r in range(first, last):
+            for k in range(chunk_input.shape[2]):
+                chunk_input[0, r, k] += chunk_input[chunk, r, k]
+
+
+@njit(**KERNEL)
+def fill_hidden(first, last, side, n_hidden, hidden, team):
+    """x_k = alpha_k + chunk_input[0, :, k] of the block's rows first..last, and P(h_k = 1 | r).
+
+    Units that fill a vector are never on.
+    """
     steepest = side.hidden_bias.dtype.type(_SURE if side.hidden_bias.itemsize == 4 else 10 * _SURE)
     for r in range(first, last):
         x = hidden.input[r]
-        row_input(
-            rows.start[row[r]], rows.start[row[r] + 1], rows.column, rows.level, rows.value,
-            side.hidden_bias, side.coupling, total, x,
-        )  # fmt: skip
         on = hidden.on[r]
         off = hidden.off[r]
         for k in range(x.size):
+            x[k] = side.hidden_bias[k] + hidden.chunk_input[0, r, k]
             # Beyond this a unit is as good as fixed, and what it asks would be denormal, so slow.
             z = min(max(x[k], -steepest), steepest)
             on[k] = sigmoid(z)

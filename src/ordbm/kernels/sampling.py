@@ -42,7 +42,7 @@ def draw_level(state, potential):
 
 @njit(**INNER)
 def sweep_ratings(
-    state, hidden, first, last, where, rows, side, links, tables, level_bias, other_scores,
+    state, hidden, first, last, where, rows, side, links, tables, level_bias, scored, score_of,
     level, value, potential, pull, found,
 ):  # fmt: skip
     """Draw every rating of a row in turn from P(r_i | h, the row's other ratings as they now are).
@@ -60,9 +60,9 @@ def sweep_ratings(
         if side.rating_bias.size:
             for s in range(potential.size):
                 potential[s] += side.rating_bias[column, s]
-        if other_scores.shape[0]:
+        if scored.shape[0]:
             for s in range(potential.size):
-                potential[s] += other_scores[rows.in_transpose[position], s]
+                potential[s] += scored[score_of[position], s]
         if links.neighbour.size:
             add_link_scores(
                 column, where, first, last, first, level, value, links, side.link_weight,
@@ -82,8 +82,8 @@ def sweep_ratings(
 
 @njit(**INNER)
 def gibbs_row(
-    state, steps, hidden, first, last, where, rows, side, links, tables, level_bias, other_scores,
-    level, value, mean, row_work,
+    state, steps, hidden, first, last, where, rows, side, links, tables, level_bias, scored,
+    score_of, level, value, mean, row_work,
 ):  # fmt: skip
     """`steps` steps of h | r, r | h from the observed ratings: sampled ratings, P(h | sample).
 
@@ -103,8 +103,8 @@ def gibbs_row(
     for step in range(steps):
         state = draw_hidden(state, mean, work)
         state, observed = sweep_ratings(
-            state, work, first, last, where, rows, side, links, tables, level_bias, other_scores,
-            level, value, row_work.potential, row_work.pull, row_work.found,
+            state, work, first, last, where, rows, side, links, tables, level_bias, scored,
+            score_of, level, value, row_work.potential, row_work.pull, row_work.found,
         )  # fmt: skip
         if step == 0:
             objective = observed
@@ -125,12 +125,13 @@ def gibbs_row(
 @njit(**KERNEL)
 def sample_rows(
     first, last, row, row_slot, chain, rows, side, n_hidden, links, tables, level_bias,
-    other_scores, on, sample_on, sample, work, objective,
+    scored, score_of, on, sample_on, sample, work, objective,
 ):  # fmt: skip
     """A Gibbs chain from the observed ratings, for each of the block's rows first..last.
 
     `chain` is (steps, seed, epoch). Into `sample` and `sample_on` (rows, d), P(h | sample); `on` is
-    P(h | observed). `objective` (rows of the side,) receives log P(observed | the first h).
+    P(h | observed). The other side says scored[score_of[p]] of position p. `objective` (rows of the
+    side,) receives log P(observed | the first h).
     """
     steps, seed, epoch = chain
     for r in range(first, last):
@@ -141,7 +142,7 @@ def sample_rows(
         slot = row_slot[r]
         _, objective[row[r]] = gibbs_row(
             stream(seed, epoch, row[r]), steps, on[r], begin, end, work.where, rows, side, links,
-            tables, level_bias, other_scores, sample.level[slot : slot + end - begin],
+            tables, level_bias, scored, score_of, sample.level[slot : slot + end - begin],
             sample.value[slot : slot + (end - begin if rows.value.size else 0)], sample_on[r], work,
         )  # fmt: skip
         for k in range(n_hidden, on.shape[1]):

@@ -150,6 +150,24 @@ def store_levels(typingctx, rows, index, table):
 
 
 @intrinsic
+def exchange_levels(typingctx, rows, index, table):
+    """rows[t, s] += table[index[t], s], which becomes what rows[t, s] was, for the n levels."""
+
+    def codegen(context, builder, signature, args):
+        v = Vectors(context, builder, signature.args[0].dtype, LEVELS)
+
+        def body(at, own, mask):
+            here, there = v.load(own), v.load_masked(at, mask)
+            v.store_masked(here, at, mask)
+            v.store(v.add(here, there), own)
+
+        _over_levels(v, *v.arrays(signature, args, 1, 2, 0), body)
+        return context.get_dummy_value()
+
+    return types.void(rows, index, table), codegen
+
+
+@intrinsic
 def level_residual(typingctx, rows, bias, level, sums):
     """rows[t, s] = [s = own] - P(s) with P(s) = e^(rows[t, s] + bias[s]) / Z, own = level[t].
 

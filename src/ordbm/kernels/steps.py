@@ -73,6 +73,26 @@ def sum_chunks(first, last, chunk_context, n_chunks, context, team):
     return meet(team.barrier, team.threads)
 
 
+@njit(**INNER)
+def gather_column(place, entries, value, context, gradient):
+    """gradient (G, d) of a column += what the other ratings of its rows ask, times its values."""
+    begin = entries.column_entry[place]
+    end = entries.column_entry[place + 1]
+    if value.size:
+        for q in range(begin, end):
+            add_scaled(value[entries.position[q]], context[entries.row[q]], gradient[0])
+    else:
+        add_context_rows(entries.row[begin:end], entries.group[begin:end], context, gradient)
+
+
+@njit(**KERNEL)
+def gather_columns(first, last, entries, value, context, gradients, team):
+    """`gather_column` of the block's columns first..last."""
+    for place in range(first, last):
+        gather_column(place, entries, value, context, gradients.coupling[place])
+    return meet(team.barrier, team.threads)
+
+
 @njit(**KERNEL)
 def step_columns(
     first, last, entries, value, context, counts, weights, n_rows, side, velocity, tables,
@@ -87,17 +107,12 @@ def step_columns(
     `weights` (C,) is how many they count for, in the curvature.
     """
     for place in range(first, last):
-        begin = entries.column_entry[place]
-        end = entries.column_entry[place + 1]
         gradient = gradients.coupling[place]
-        if context.size and value.size:
-            for q in range(begin, end):
-                add_scaled(value[entries.position[q]], context[entries.row[q]], gradient[0])
-        elif context.size:
-            add_context_rows(entries.row[begin:end], entries.group[begin:end], context, gradient)
+        if context.size:
+            gather_column(place, entries, value, context, gradient)
         column = entries.column[place]
         count = counts[column]
-        share = side.hidden_bias.dtype.type((end - begin) / count)
+        share = side.hidden_bias.dtype.type(entries.width[place] / count)
         weight = weights[column]
         rate = step_size(step, step.coupling_precision, step.coupling_curvature, weight, n_rows)
         move_coupling(
@@ -116,33 +131,39 @@ def step_columns(
 
 
 @njit(**KERNEL)
-def step_shared(
-    n_rows, n_columns, share, count, side, velocity, bias_smoothing, level_bias, level_velocity,
-    plus, minus, bias_gradient, step, gradient, level_gradient,
-):  # fmt: skip
-    """Step of the parameters that all columns share: hidden biases and the level potential.
+def sum_shared(n_rows, n_columns, plus, minus, bias_gradient, hidden_bias, level_bias):
+    """Gradients of what all columns share: hidden biases (d,) and the level potential (n,).
 
-    The gradient of hidden biases is the sum over rows of plus - minus, (rows, d); `minus` may be
-    empty. `gradient` (d,) and `level_gradient` (n,) are room.
+    The former is the sum over rows of plus - minus, (rows, d), where `minus` may be empty; the
+    latter that of the columns' `bias_gradient`.
     """
-    one = level_bias.dtype.type(1)
-    gradient[:] = 0
+    one = plus.dtype.type(1)
+    hidden_bias[:] = 0
     for r in range(n_rows):
-        add_scaled(one, plus[r], gradient)
+        add_scaled(one, plus[r], hidden_bias)
         if minus.size:
-            add_scaled(-one, minus[r], gradient)
+            add_scaled(-one, minus[r], hidden_bias)
+    level_bias[:] = 0
+    for place in range(n_columns):
+        add_scaled(one, bias_gradient[place], level_bias)
+
+
+@njit(**KERNEL)
+def step_shared(
+    n_rows, share, count, side, velocity, bias_smoothing, level_bias, level_velocity,
+    hidden_gradient, level_gradient, step,
+):  # fmt: skip
+    """Step of the parameters that all columns share: hidden biases and the level potential."""
     rate = step_size(step, step.hidden_precision, step.hidden_curvature, count, n_rows)
     pull = step.hidden_precision * share
-    for k in range(gradient.size):
+    for k in range(hidden_gradient.size):
         velocity.hidden_bias[k] = (
-            step.momentum * velocity.hidden_bias[k] + gradient[k] - pull * side.hidden_bias[k]
+            step.momentum * velocity.hidden_bias[k]
+            + hidden_gradient[k]
+            - pull * side.hidden_bias[k]
         )
         side.hidden_bias[k] += rate * velocity.hidden_bias[k]
     if level_velocity.size:
-        for s in range(level_bias.size):
-            level_gradient[s] = 0
-        for place in range(n_columns):
-            add_scaled(one, bias_gradient[place], level_gradient)
         none = level_bias.dtype.type(0)
         rate = step_size(step, none, step.bias_curvature, count, n_rows)
         move_bias(

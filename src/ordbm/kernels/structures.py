@@ -34,15 +34,20 @@ class Tables(NamedTuple):
 
 
 class Entries(NamedTuple):
-    """The ratings of a block, grouped by column."""
+    """The ratings of a block, grouped by column.
+
+    Integers that grow with ratings are int32, or int64 from 2**31 ratings on.
+    """
 
     row: NDArray[np.int32]  # the place of its row in the block
     level: NDArray[np.uint8]
     group: NDArray[np.uint8]  # of levels, to which its level belongs
-    position: NDArray[np.signedinteger]  # int32, or int64 from 2**31 ratings on
-    in_transpose: NDArray[np.signedinteger]  # its position on the other side
+    position: NDArray[np.signedinteger]  # empty where nothing asks for it
+    score: NDArray[np.signedinteger]  # its place among scores; empty where they come in turn
+    first: int  # of the latter the first
     column: NDArray[np.int32]  # (columns,) the columns that the block touches
     column_entry: NDArray[np.int32]  # (columns + 1,) the first entry of each
+    width: NDArray[np.int32]  # (columns,) how many entries each has, those of other workers too
 
 
 class Block(NamedTuple):
@@ -57,6 +62,8 @@ class Block(NamedTuple):
     row_shift: NDArray[np.int64]  # (rows,) position minus slot
     entries: Entries
     chunk_column: NDArray[np.int64]  # (chunks + 1,) the first column of each chunk
+    n_rows: int  # with those of other workers
+    n_ratings: int  # with those of other workers
 
 
 class Hidden(NamedTuple):
@@ -65,6 +72,7 @@ class Hidden(NamedTuple):
     input: Floats
     on: Floats  # P(h = 1 | ratings)
     off: Floats  # P(h = 0 | ratings)
+    chunk_input: Floats  # (chunks, rows, d) float64: what the ratings of a chunk add to the input
 
 
 class Gradients(NamedTuple):
@@ -74,6 +82,8 @@ class Gradients(NamedTuple):
     chunk_context: Floats  # (chunks, rows, d) PL
     coupling: Floats  # (columns, G, d)
     bias: Floats  # (columns, n)
+    hidden_bias: Floats  # (d,)
+    level_bias: Floats  # (n,)
     link: Floats  # (LINK_CHUNKS, E, B)
 
 
@@ -114,6 +124,7 @@ class Tile(NamedTuple):
     bias_gradient: Floats  # (padded n,) of a column
     column: NDArray[np.int64]  # (tile,) the same for all
     slot: NDArray[np.int64]  # (tile,)
+    score: NDArray[np.int64]  # (tile,)
     safe: NDArray[np.uint8]  # (tile, padded G / LEVELS) which products are in range, by bits
 
 
@@ -123,7 +134,6 @@ class RowWork(NamedTuple):
     total: Floats  # (d,) float64
     sum: Floats  # (d,)
     potential: Floats  # (n,)
-    level_gradient: Floats  # (n,)
     pull: Floats  # (B, n)
     where: NDArray[np.int64]  # (C,) position of a row's rating of a column; links only
     found: NDArray[np.int64]  # (most links of a column + 1,) places of linked ratings

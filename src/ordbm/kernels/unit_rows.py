@@ -68,6 +68,33 @@ def add_level_rows(typingctx, first, last, column, level, coupling, total):
 
 
 @intrinsic
+def add_coupling_rows(typingctx, row, group, coupling, total):
+    """total[row_q, k] += W[group_q, k] for every entry q of a column, in float64."""
+
+    def codegen(context, builder, signature, args):
+        narrow = Vectors(context, builder, signature.args[2].dtype)
+        wide = Vectors(context, builder, types.float64)
+        row, group, coupling, total = narrow.arrays(signature, args, *range(4))
+
+        def body(k, strip):
+            with narrow.each(row.shape[0]) as (q, _):
+                weights = narrow.place(narrow.row(coupling, narrow.index(group, q)), k)
+                to = wide.place(wide.row(total, wide.index(row, q)), k)
+                for v, offset in zip(strip.kinds, strip.offsets, strict=True):
+                    part = Vectors(context, builder, narrow.kind, v.lanes)
+                    here = part.load(part.place(weights, offset))
+                    if narrow.single:
+                        here = builder.fpext(here, v.vector)
+                    at = v.place(to, offset)
+                    v.store(v.add(v.load(at), here), at)
+
+        wide.blocks(coupling.shape[1], body)
+        return context.get_dummy_value()
+
+    return types.void(row, group, coupling, total), codegen
+
+
+@intrinsic
 def add_context_rows(typingctx, row, group, context_rows, gradient):
     """gradient[group_q, k] += context_rows[row_q, k] for every entry q."""
 

@@ -22,7 +22,10 @@ from ordbm.priors.counts import count_potentials
 from ordbm.priors.resolved import ResolvedPriors, priors_of, smoothing_of
 from ordbm.priors.response_styles import BiasPrior
 from ordbm.runtime.arrays import Array
+from ordbm.runtime.scratch import Scratch
+from ordbm.training.engine import LOCAL, Engine
 from ordbm.training.feature_learning import EffectsLearning
+from ordbm.training.plan import cut_rows, lay_out
 from ordbm.training.side_pass import SideTraining
 
 
@@ -41,11 +44,14 @@ class Trainer:
         priors: ResolvedPriors | None = None,
         told: Told = (None, None),
         feature_rules: FeatureRules | None = None,
+        scratch: Scratch | None = None,
+        engine: Engine = LOCAL,
     ) -> None:
         """`is_new`: the machine has learnt nothing, so that neither side has anything to say yet.
 
         Scoring all ratings by the other side would cost as much as several epochs. `priors` is what
-        `priors_of` gives, if it is known already. `told` are features, which need rules.
+        `priors_of` gives, if it is known already. `told` are features, which need rules. What grows
+        with ratings comes from `scratch`.
         """
         self.machine = machine
         self.is_new = is_new
@@ -85,17 +91,38 @@ class Trainer:
                     side.parameters.rating_bias[:] = potential
                     side.unknown_bias[:] = unknown
         joint = None not in machine.sides
+        scratch = scratch or Scratch()
         kept_in = isinstance(learner, PseudoLikelihood) and not learner.leave_out
         if joint and kept_in and learner.other_side == "exact" and machine.features.is_gaussian:
             raise SettingsError(
                 "leave_out=False with two sides needs other_side='mean_field_with_own': a rating "
                 "would be evidence about itself on one side only"
             )
+        cuts = [
+            None
+            if side is None
+            else cut_rows(np.diff(rows.start), side.n_columns, learner.optimiser, 2 * seed + number)
+            for number, (side, rows) in enumerate(zip(machine.sides, ratings, strict=True))
+        ]
+        asked = not (self._keeps_scores and is_new) or machine.features.is_gaussian
+        with_position = [
+            asked or (side is not None and side.links.n_edges > 0) for side in machine.sides
+        ]
+        in_place = isinstance(learner, PseudoLikelihood)  # others walk rows
+        blocks = lay_out(ratings, cuts, group, scratch, with_position, in_place=in_place)
+        orders = [
+            np.arange(rows.n_rows) if cut is None or not in_place else cut.order(rows.n_rows)
+            for cut, rows in zip(cuts, ratings, strict=True)
+        ]
+        n_scored = self.n_ratings if joint else 0
+        self.scored = scratch.room((n_scored, machine.features.n_levels), machine.dtype)
         self.sides = [
             SideTraining(
                 side,
                 ratings[number],
-                ratings[1 - number],
+                np.diff(ratings[1 - number].start),
+                blocks[number],
+                orders[1 - number],
                 replace(learner, priors=_priors_of(number, learner, machine.features)),
                 tables[number],
                 group,
@@ -105,7 +132,8 @@ class Trainer:
                 tightness=machine.features.tightness(side.n_hidden),
                 bias_precision=bias_priors[number].precision,
                 co_occurrence=priors.co_occurrence.of_columns(number),
-                scored=joint,
+                number=number,
+                engine=engine,
             )
             for number, side in enumerate(machine.sides)
             if side is not None
@@ -126,11 +154,10 @@ class Trainer:
         for here, side in enumerate(self.sides):
             other = self.sides[1 - here] if len(self.sides) == 2 else None
             if other is not None and self._needs_refresh(number, here):
-                other.refresh_scores(self.learner.other_side, number)
-            scores = side.scores[:0] if other is None else other.scores
+                other.fill_scores(self.learner.other_side, number, self.scored)
             if tell is not None:
                 side.tell = partial(_tell_part, tell, here, len(self.sides))
-            total += side.learn(number, self.machine.level_bias, self.level_velocity, scores)
+            total += side.learn(number, self.machine.level_bias, self.level_velocity, self.scored)
         return total / self.n_ratings / max(len(self.sides), 1)
 
     def arrays(self) -> list[Array]:
@@ -154,7 +181,7 @@ class Trainer:
             for number, side in enumerate(self.sides):
                 state[f"{number}.bias_mean"] = side.tables.bias_mean
         if len(self.sides) == 2 and self._keeps_scores:
-            state["1.scores"] = self.sides[1].scores  # the first side's are made anew before use
+            state["scores"] = self.scored
         return state
 
     def _follow_features(self) -> None:
@@ -172,7 +199,7 @@ class Trainer:
             said = learning.effects.bias_apart(about.design)
             for owner in self.sides:
                 if owner.side is side:
-                    owner.tables.bias_mean[:] = self.by_count[1 - kind][0] + said
+                    owner.tables.bias_mean[:] = (self.by_count[1 - kind][0] + said)[owner.order]
 
     def _needs_refresh(self, number: int, here: int) -> bool:
         """Whether the other side's scores are not there already."""

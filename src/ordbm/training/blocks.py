@@ -1,18 +1,16 @@
-"""Blocks of rows for one side, and the room that a pass over them needs."""
+"""The room that a pass over blocks needs, and what part of a block each thread has."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ordbm.data.csr import CSR
 from ordbm.kernels.conditional import TILE
-from ordbm.kernels.plan import walk_columns
 from ordbm.kernels.structures import (
     LEVELS,
     Block,
-    Entries,
     Gradients,
     Hidden,
     LinkWork,
@@ -27,8 +25,6 @@ from ordbm.model.side_scores import link_room
 from ordbm.runtime.arrays import Array
 
 CACHE_LINE = 64  # bytes
-CHUNK_ENTRIES = 1024  # ratings that one thread takes at a time; fixed, so that sums are too
-MOST_CHUNKS = 16  # of a block
 LINK_CHUNKS = 8  # tables of link gradients that a block sums; fixed, so that sums are too
 
 
@@ -49,99 +45,11 @@ def bounds_of(block: Block, threads: int) -> Bounds:
     )
 
 
-def cut_blocks(
-    rows: CSR,
-    transposed: CSR,
-    seed: int,
-    group: Array,
-    block_rows: int | None = None,
-    block_ratings: int | None = None,
-) -> list[Block]:
-    """Rows that have ratings, shuffled once and cut into blocks of so many rows or ratings.
-
-    `group` (n,) has each level's group.
-    """
-    size = np.diff(rows.start)
-    order = np.random.default_rng(seed).permutation(len(size)).astype(np.int32)
-    order = order[size[order] > 0]
-    first_row = _block_starts(size[order], block_rows, block_ratings)
-    n_blocks = len(first_row) - 1
-    slot = np.concatenate([[0], np.cumsum(size[order])])
-    first_entry = slot[first_row]
-    block_of_row = np.zeros(len(size), np.int32)
-    place_of_row = np.zeros(len(size), np.int32)
-    block_of_row[order] = np.repeat(np.arange(n_blocks), np.diff(first_row))
-    place_of_row[order] = np.arange(len(order)) - first_row[block_of_row[order]]
-    entry_row = np.empty(len(rows.column), np.int32)
-    position = np.empty(len(rows.column), transposed.in_transpose.dtype)
-    column, column_entry = (np.zeros(0, np.int32) for _ in range(2))
-    first_column = np.zeros(n_blocks + 1, np.int64)
-    for _ in range(2):  # the columns of each block are counted, then entered
-        place = first_column[:-1].copy()
-        walk_columns(
-            block_of_row, place_of_row, transposed.start, transposed.column,
-            transposed.in_transpose, first_entry, first_entry[:-1].copy(), place,
-            np.full(n_blocks, -1), entry_row, position, column, column_entry,
-        )  # fmt: skip
-        if not column.size:
-            first_column = np.concatenate([[0], np.cumsum(place)])
-            column, column_entry = (np.empty(first_column[-1], np.int32) for _ in range(2))
-    blocks = []
-    for block in range(n_blocks):
-        of_rows = slice(first_row[block], first_row[block + 1])
-        of_entries = slice(first_entry[block], first_entry[block + 1])
-        of_columns = slice(first_column[block], first_column[block + 1])
-        row_slot = slot[first_row[block] : first_row[block + 1] + 1] - first_entry[block]
-        begins = np.append(column_entry[of_columns], row_slot[-1]).astype(np.int32)
-        level = rows.level[position[of_entries]]
-        entries = Entries(
-            entry_row[of_entries],
-            level,
-            group[level],
-            position[of_entries],
-            rows.in_transpose[position[of_entries]],
-            column[of_columns],
-            begins,
-        )
-        shift = rows.start[order[of_rows]] - row_slot[:-1]
-        blocks.append(Block(order[of_rows], row_slot, shift, entries, _chunks(begins)))
-    return blocks
-
-
 def parts(starts: Array, n: int) -> Array:
     """Where n parts of about the same length begin, (n + 1,), in a table with so many starts."""
-    return np.searchsorted(starts, starts[-1] * np.arange(n + 1) // n)
-
-
-def _block_starts(size: Array, block_rows: int | None, block_ratings: int | None) -> Array:
-    """Where blocks of rows with so many ratings each begin, and the end of the last.
-
-    A block ends with the row that brings it to `block_rows` rows or `block_ratings` ratings.
-    """
-    total = np.concatenate([[0], np.cumsum(size)])
-    starts = [0]
-    while starts[-1] < len(size):
-        end = len(size)
-        if block_rows:
-            end = min(end, starts[-1] + block_rows)
-        if block_ratings:
-            reached = np.searchsorted(total, total[starts[-1]] + block_ratings)
-            end = min(end, int(reached))
-        starts.append(end)
-    return np.array(starts, np.int64)
-
-
-def _chunks(column_entry: Array) -> Array:
-    """The first column of each chunk, and the end: at most MOST_CHUNKS like runs of columns."""
-    size = max(CHUNK_ENTRIES, -(-int(column_entry[-1]) // MOST_CHUNKS))
-    begins = column_entry[:-1]
-    chunks = [0]
-    while len(chunks) < MOST_CHUNKS:
-        place = int(np.searchsorted(begins, begins[chunks[-1]] + size))
-        if place == len(begins):
-            break
-        chunks.append(place)
-    return np.array([*chunks, len(begins)])
+    found = np.searchsorted(starts, starts[-1] * np.arange(n + 1) // n)
+    found[-1] = len(starts) - 1  # what comes last may be of no length
+    return found
 
 
 def aligned(shape: Any, dtype: Any, value: float = 0.0) -> np.ndarray:
@@ -159,7 +67,7 @@ def aligned(shape: Any, dtype: Any, value: float = 0.0) -> np.ndarray:
 
 
 def workspace_for(
-    blocks: list[Block],
+    blocks: Sequence[Block],
     n_levels: int,
     n_groups: int,
     n_hidden: int,
@@ -183,12 +91,19 @@ def workspace_for(
     link_slots = slots if links.n_edges and not contrastive else 0
     sampled = slots if contrastive else 0
     return Workspace(
-        Hidden(*(aligned((rows, d), dtype) for _ in range(3))),
+        Hidden(
+            input=aligned((rows, d), dtype),
+            on=aligned((rows, d), dtype),
+            off=aligned((rows, d), dtype),
+            chunk_input=aligned((chunks, rows, d), np.float64),
+        ),
         Gradients(
             context=aligned((rows, d), dtype),
             chunk_context=aligned((0 if contrastive else chunks, rows, d), dtype),
             coupling=aligned((columns, n_groups, d), dtype),
             bias=aligned((columns, n_levels), dtype),
+            hidden_bias=aligned(d, dtype),
+            level_bias=aligned(n_levels, dtype),
             link=aligned((LINK_CHUNKS, links.n_edges, n_pair), dtype),
         ),
         LinkWork(
@@ -216,6 +131,7 @@ def tile_for(n_levels: int, n_groups: int, n_hidden: int, dtype: Any) -> Tile:
         bias_gradient=aligned(whole, dtype),
         column=aligned(TILE, np.int64),
         slot=aligned(TILE, np.int64),
+        score=aligned(TILE, np.int64),
         safe=aligned((TILE, groups // LEVELS), np.uint8),
     )
 
@@ -227,13 +143,7 @@ def row_work_for(n_levels: int, n_hidden: int, links: Links, n_pair: int, dtype:
         total=aligned(d, np.float64),
         sum=aligned(d, dtype),
         potential=aligned(n_levels, dtype),
-        level_gradient=aligned(n_levels, dtype),
         pull=aligned((n_pair, n_levels), dtype),
         where=aligned(links.n_columns if links.n_edges else 1, np.int64, -1),
         found=link_room(links),
     )
-
-
-def score_table(n_ratings: int, n_levels: int, dtype: Any) -> np.ndarray:
-    """Room for one side's scores of every rating at every level."""
-    return aligned((n_ratings, n_levels), dtype)

@@ -14,8 +14,9 @@ from ordbm.model.features import Features
 from ordbm.model.learners import Learner, PseudoLikelihood
 from ordbm.model.settings import Settings
 from ordbm.runtime.memory import gigabytes
-from ordbm.training.blocks import CHUNK_ENTRIES, LINK_CHUNKS, MOST_CHUNKS
+from ordbm.training.blocks import LINK_CHUNKS
 from ordbm.training.lbfgs import MEMORY
+from ordbm.training.plan import CHUNK_ENTRIES, MOST_CHUNKS
 
 LIBRARIES = 200_000_000  # bytes of Python, NumPy, SciPy, Numba and compiled code
 BY_RATING = 13  # bytes of a rating in its block: row, level, and its place on either side
