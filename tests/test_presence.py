@@ -166,12 +166,14 @@ def test_users_may_come_in_any_order_and_again(case):
     assert conditioned.log_odds(users[:0]).shape == (0, 13)
 
 
-@pytest.mark.parametrize("at_once", [1, 4 * 13 * 4, 10**6], ids=["one", "four", "all"])
-def test_log_odds_of_pairs(case, at_once, monkeypatch):
-    monkeypatch.setattr(presences, "LOG_ODDS_BYTES", at_once)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_log_odds_of_pairs(case, threads, monkeypatch):
+    monkeypatch.setattr(presences, "PAIRS_TO_SHARE", 1)
     rng = np.random.default_rng(2)
     users, items = rng.integers(-1, 9, 200), rng.integers(-1, 13, 200)
-    found = evidence_of(case).pair_log_odds(users.astype(np.int32), items.astype(np.int32))
+    users, items = users.astype(np.int32), items.astype(np.int32)
+    found = evidence_of(case, threads).pair_log_odds(users, items)
+    assert found.dtype == np.float32
     presence = case.presence
     odds = np.full((10, 14), presence.unknown_bias)  # strangers at index -1
     odds[:9, :13] = case_log_odds(case)
@@ -180,7 +182,7 @@ def test_log_odds_of_pairs(case, at_once, monkeypatch):
     np.testing.assert_allclose(found, odds[users, items], **CLOSE)
     raised = evidence_of(case._replace(presence=replace(presence, recalibration=RISE)))
     odds[:9] += np.interp(odds[:9], KNOTS, RISE) * (case.rated.sum(axis=1, keepdims=True) > 0)
-    found = raised.pair_log_odds(users.astype(np.int32), items.astype(np.int32))
+    found = raised.pair_log_odds(users, items)
     np.testing.assert_allclose(found, odds[users, items], **CLOSE)
     assert len(evidence_of(case).pair_log_odds(users[:0], items[:0])) == 0
 
@@ -197,6 +199,9 @@ def test_a_pairs_own_rating_never_enters(case, recalibration):
         less[user, item] = False
         without = ConditionedPresence(presence, rows_of(less), 1).log_odds(everybody(case))
         np.testing.assert_allclose(odds[user, item], without[user, item], **CLOSE)
+    user, item = np.argwhere(np.ones_like(rated)).T.astype(np.int32)
+    pairs = ConditionedPresence(presence, rows_of(rated), 1).pair_log_odds(user, item)
+    np.testing.assert_allclose(pairs, odds.ravel(), **CLOSE)
 
 
 # -- the curve ------------------------------------------------------------------------------------

@@ -44,6 +44,28 @@ def log_odds(begin, end, users, start, column, gain, weight, bias, user_bias, ou
 
 
 @njit(**KERNEL)
+def pair_log_odds(
+    begin, end, users, items, start, column, gain, less, weight, bias, user_bias, out
+):
+    """out[p], as `log_odds` has it at one item; by `less` instead of gain where u rated this item.
+
+    `weight` is symmetric, so that its row of the item asked for has all that is added.
+    """
+    for pair in range(begin, end):
+        u = users[pair]
+        item = items[pair]
+        row = weight[item]
+        total = out.dtype.type(0)
+        scale = gain[u]
+        for position in range(start[u], start[u + 1]):
+            j = column[position]
+            total += row[j]
+            if j == item:
+                scale = less[u]
+        out[pair] = total * scale + (bias[item] + user_bias[u])
+
+
+@njit(**KERNEL)
 def recalibrate(begin, end, chosen, first, step, recalibration, out):
     """Adds to each value of the chosen rows of `out` what `recalibration` has there.
 

@@ -29,6 +29,7 @@ from ordbm.runtime.arrays import Array, Codes
 from ordbm.runtime.threads import run_on_threads, share
 
 LOG_ODDS_BYTES = 32_000_000  # that are held at a time
+PAIRS_TO_SHARE = 10_000  # below which one thread is as quick as several
 KNOTS = np.arange(-10, 6.5, 0.5, dtype=np.float32)  # potentials: the recalibration map's knots
 
 
@@ -53,6 +54,13 @@ class Presence:
         tables = (self.item_bias, self.user_bias, self.weight, self.recalibration)
         return not all(map(is_within_reach, (numbers, *tables)))
 
+    @cached_property
+    def place(self) -> Codes:
+        """Of each item among the linked ones, or -1, (items,)."""
+        place = np.full(len(self.item_bias), -1, np.int32)
+        place[self.linked] = np.arange(len(self.linked), dtype=np.int32)
+        return place
+
     def degree_scale(self, count: Array) -> Array:
         """sqrt(typical degree / count): how much each link of this many rated items counts."""
         return np.sqrt(self.typical_degree / np.maximum(count, 1)).astype(np.float32)
@@ -76,6 +84,11 @@ class ConditionedPresence:
     def degree_scale(self) -> Array:
         """Of every user, for items not rated, (users,)."""
         return self.presence.degree_scale(self._count)
+
+    @cached_property
+    def _scale_without_own(self) -> Array:
+        """Of every user, for an item that is one of those rated, (users,)."""
+        return self.presence.degree_scale(self._count - 1)
 
     @cached_property
     def _count(self) -> Array:
@@ -150,20 +163,33 @@ class ConditionedPresence:
 
     def pair_log_odds(self, users: Codes, items: Codes) -> Array:
         """log P(rated) / P(absent) of each pair, (pairs,); -1 stands for the unknown."""
+        presence, count = self.presence, self._count
+        known = np.maximum(users, 0)
+        of_user = np.where(users >= 0, self.user_bias[known], np.float32(0))
+        out = np.where(items >= 0, presence.item_bias[items], presence.unknown_bias) + of_user
+        place = np.where((users >= 0) & (items >= 0), presence.place[items], -1)
+        linked = np.flatnonzero(place >= 0)
+        out[linked] = self._linked_pairs(users[linked], place[linked])
+        self._recalibrate(users, out[:, None])
+        alone = np.flatnonzero((users >= 0) & (count[known] == 1))
+        alone = alone[self.by_user.column[self.by_user.start[users[alone]]] == items[alone]]
+        out[alone] = presence.item_bias[items[alone]] + of_user[alone]
+        return out
+
+    def _linked_pairs(self, users: Codes, place: Codes) -> Array:
+        """pi of users and linked items, by the places of these among them."""
         out = np.empty(len(users), np.float32)
-        order = np.argsort(users, kind="stable")
-        person, begin = np.unique(users[order], return_index=True)
-        end = np.append(begin[1:], len(users))
-        size = self.users_at_once
-        for first in range(0, len(person), size):
-            odds = self.log_odds(person[first : first + size])
-            pairs = order[begin[first] : end[min(first + size, len(person)) - 1]]
-            row = np.searchsorted(person[first : first + size], users[pairs])
-            out[pairs] = odds[row, items[pairs]]
-        stranger = np.flatnonzero(items < 0)
-        raters = users[stranger]
-        unlinked = np.float32(self.presence.unknown_bias) + self.user_bias[raters] * (raters >= 0)
-        out[stranger] = self._recalibrate(raters, unlinked[:, None])[:, 0]
+        bias = self.presence.item_bias[self.presence.linked]
+        threads = max(1, min(self.threads, len(users) // PAIRS_TO_SHARE))
+
+        def work(thread: int) -> None:
+            begin, end = share(len(users), thread, threads)
+            kernels.pair_log_odds(
+                begin, end, users, place, self.rated.start, self.rated.column, self.degree_scale,
+                self._scale_without_own, self.presence.weight, bias, self.user_bias, out,
+            )  # fmt: skip
+
+        run_on_threads(threads, work)
         return out
 
     def reasons(self, user: int, item: int, n: int) -> list[tuple[int, float]]:
