@@ -24,8 +24,9 @@ from ordbm.serve.update_job import (
 from service_runs import asked_here, settings_for, until
 
 
-def learn_anew(model, new_ratings=None, withdrawn=None):
+def learn_anew(model, new_ratings=None, withdrawn=None, item_features=None):
     """A stand-in that learns from all there is: the referee of what is learnt from what."""
+    assert item_features is None
     rows = {
         (user, item): rating
         for user in model.users
@@ -178,7 +179,7 @@ def test_old_files_go_and_the_first_stays(client):
 
 
 def test_a_model_that_is_worse_does_not_take_over(served_model, tmp_path, monkeypatch):
-    def spoilt(model, new_ratings=None, withdrawn=None):
+    def spoilt(model, new_ratings=None, withdrawn=None, item_features=None):
         learn_anew(model, new_ratings, withdrawn)
         for machine in model.machines:
             machine.level_bias[:] = np.array([0, 0, 0, 0, 30.0])

@@ -192,6 +192,14 @@ class Item(BaseModel):
     features: dict[str, Any] | None
 
 
+class DescribedItem(Item):
+    """An item as it is stored now."""
+
+    learnt_from: list[str] = Field(
+        description="Those of its features that the next update learns from; others are only shown."
+    )
+
+
 class ItemPage(BaseModel):
     """Some items, the most rated first."""
 
@@ -268,6 +276,7 @@ class ModelAnswer(BaseModel):
     ratings: int
     machine: str
     learnt: dict[str, str]
+    item_features: list[str] = Field(description="Names of those that it was learnt with.")
     presence: bool
     popularity_deciles: list[int] = Field(
         description="Items that at most so many people rated have 0, 10, …, 100 % of all ratings."

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, and_, bindparam, func, or_, select
+from sqlalchemy import Connection, and_, bindparam, case, func, or_, select
 
 from ordbm.serve.id_text import id_of_key, key_of_id, plain_id
 from ordbm.serve.model_slot import Served
@@ -53,8 +53,11 @@ def list_model_items(store: Store, served: Served) -> None:
 def put_item(
     connection: Connection, item: Hashable, title: str | None, features: Mapping[str, Any] | None
 ) -> None:
-    """Store what is known of an item; how often it was rated stays."""
-    next_number(connection)
+    """Store what is known of an item; how often it was rated stays.
+
+    Features that are new take the number of the change; those that are repeated keep theirs.
+    """
+    number = next_number(connection)
     text = str(item) if title is None else title
     row = {
         "item": key_of_id(item),
@@ -62,12 +65,30 @@ def put_item(
         "folded": folded(text),
         "features": None if features is None else json.dumps(features),
         "n_ratings": 0,
+        "described": None if features is None else number,
     }
     statement = insert(connection, ITEMS)
     told = {name: statement.excluded[name] for name in ("title", "folded", "features")}
+    is_new = ITEMS.c.features.is_distinct_from(statement.excluded.features)
+    told["described"] = case((is_new, number), else_=ITEMS.c.described)
     connection.execute(
         statement.on_conflict_do_update(index_elements=[ITEMS.c.item], set_=told), [row]
     )
+
+
+def described_since(
+    connection: Connection, after: int
+) -> list[tuple[Hashable, dict[str, Any], int]]:
+    """(item, features, change) of those whose features came after this change, in order."""
+    statement = (
+        select(ITEMS.c.item, ITEMS.c.features, ITEMS.c.described)
+        .where(ITEMS.c.described > after)
+        .order_by(ITEMS.c.described)
+    )
+    return [
+        (id_of_key(item), {} if features is None else json.loads(features), number)
+        for item, features, number in connection.execute(statement)
+    ]
 
 
 def put_titles(connection: Connection, titles: Mapping[Hashable, str]) -> None:

@@ -11,10 +11,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import JSONResponse, Response
 
-from ordbm.serve.answer_schema import Item, ItemPage, SimilarAnswer
+from ordbm.serve.answer_schema import DescribedItem, Item, ItemPage, SimilarAnswer
 from ordbm.serve.catalogue_rows import item_row, put_item, search_items, titles_of_items
 from ordbm.serve.feedback_rows import is_stored, put_feedback
 from ordbm.serve.id_text import key_of_id, plain_id
+from ordbm.serve.item_features import check_features, learnt_features
 from ordbm.serve.person import known_of
 from ordbm.serve.person_routes import item_of_path
 from ordbm.serve.problems import Problem, problem_answers
@@ -78,16 +79,25 @@ async def get_item(service: InService, request: Request, item: str) -> Any:
     return answered(request, await service.workroom.do(work))
 
 
-@CATALOGUE.put("/items/{item}", response_model=Item, dependencies=[Depends(may("write"))])
+@CATALOGUE.put("/items/{item}", response_model=DescribedItem, dependencies=[Depends(may("write"))])
 async def put_item_features(service: InService, item: str, body: ItemBody) -> Any:
-    """Title and features of an item, new or known; what is left out here is removed."""
+    """Title and features of an item, new or known; what is left out here is removed.
 
-    def work() -> dict[str, Any] | None:
-        what = item_of_path(service.slot.now(), item)
+    A model that was learnt with features of items takes in those of the same names at its next
+    update. Other features, and those beside a model learnt without any, are shown and exported.
+    """
+
+    def work() -> dict[str, Any]:
+        served = service.slot.now()
+        what = item_of_path(served, item)
+        check_features(served.model, body.features)
         service.store.write(
             lambda connection: put_item(connection, what, body.title, body.features)
         )
-        return service.store.read(lambda connection: item_row(connection, what))
+        row = service.store.read(lambda connection: item_row(connection, what))
+        assert row is not None
+        names = learnt_features(served.model)
+        return {**row, "learnt_from": [name for name in names if name in (row["features"] or {})]}
 
     return JSONResponse(await service.workroom.do(work))
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, delete, func, or_, select, update
 
 from ordbm.serve.rating_rows import insert
-from ordbm.serve.schema import ERASURES, LEASES, RATINGS, VERSIONS
+from ordbm.serve.schema import ERASURES, ITEMS, LEASES, RATINGS, VERSIONS
 
 
 class Version(NamedTuple):
@@ -106,12 +106,12 @@ def register_first(connection: Connection, path: Path, checksum: str) -> Version
     return add_version(connection, path, checksum, 0, "active", {"from": "start"})
 
 
-def n_pending(connection: Connection, folded: int) -> int:
-    """How many ratings and people changed after this change."""
-    counts = [
-        select(func.count()).select_from(table).where(table.c.number > folded)
-        for table in (RATINGS, ERASURES)
-    ]
+def n_pending(connection: Connection, folded: int, *, learns_features: bool = False) -> int:
+    """How many ratings, people, and items' features if these are learnt, changed after this."""
+    numbers = [RATINGS.c.number, ERASURES.c.number]
+    if learns_features:
+        numbers.append(ITEMS.c.described)
+    counts = [select(func.count()).where(number > folded) for number in numbers]
     return sum(int(connection.execute(one).scalar_one()) for one in counts)
 
 

@@ -11,13 +11,15 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from ordbm.serve.answer_json import learns_presence
 from ordbm.serve.answer_schema import ModelAnswer
-from ordbm.serve.model_versions import activate, all_versions, n_pending
+from ordbm.serve.item_features import learnt_features
+from ordbm.serve.model_versions import activate, all_versions
 from ordbm.serve.person import rating_names
 from ordbm.serve.picture_json import popularity_deciles, rating_range
 from ordbm.serve.problems import Problem, problem_answers, unavailable
 from ordbm.serve.quality import quality
 from ordbm.serve.service import InService, Service, answered, may
 from ordbm.serve.service_metrics import gauge_lines
+from ordbm.serve.update_trigger import pending_of
 
 MODEL = APIRouter(
     prefix="/v1/model",
@@ -34,7 +36,7 @@ async def get_model(service: InService, request: Request) -> Any:
     def work() -> dict[str, Any]:
         served = service.slot.now()
         model, state = served.model, served.model._state
-        pending = service.store.read(lambda one: n_pending(one, served.version.folded))
+        pending = pending_of(service.store, served)
         return {
             "version": served.version.name,
             "ready": True,
@@ -48,6 +50,7 @@ async def get_model(service: InService, request: Request) -> Any:
             "ratings": len(state.given.by_user.column),
             "machine": repr(model),
             "learnt": model.origin._asdict(),
+            "item_features": learnt_features(model),
             "presence": learns_presence(model),
             "popularity_deciles": popularity_deciles(model),
             "pending": pending,
@@ -135,11 +138,10 @@ async def _gauges(service: Service) -> dict[str, tuple[str, float]]:
                               float(peak * (1 if sys.platform == "darwin" else 1024))),
     }  # fmt: skip
     if service.slot.is_ready:
-        version = service.slot.now().version
+        served = service.slot.now()
+        version = served.version
         found["model_version"] = ("The number of the version that answers.", version.number)
         if await service.side_room.do(service.store.answers):
-            pending = await service.side_room.do(
-                lambda: service.store.read(lambda one: n_pending(one, version.folded))
-            )
+            pending = await service.side_room.do(lambda: pending_of(service.store, served))
             found["pending_changes"] = ("Changes that are not in the parameters yet.", pending)
     return found

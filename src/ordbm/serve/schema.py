@@ -56,7 +56,9 @@ ITEMS = Table(
     Column("folded", Text, nullable=False),  # the title in lower case without accents
     Column("features", Text),
     Column("n_ratings", Integer, nullable=False),  # of the model that listed it
+    Column("described", BigInteger),  # the change with which features came; none ever if None
     Index("items_by_ratings", "n_ratings", "item"),
+    Index("items_by_described", "described"),
 )
 
 LISTS = Table(

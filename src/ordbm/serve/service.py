@@ -88,7 +88,7 @@ class Service:
                     self._roster.note_ready()
                 if self.keys is not None:
                     self.keys.refresh()
-                self.trigger.look()
+                self.trigger.look(self.slot.now())
             except Exception:
                 SERVICE_LOG.exception("watch")
                 if not self.slot.is_ready and self.store.answers():

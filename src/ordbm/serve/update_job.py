@@ -21,7 +21,9 @@ from sqlalchemy import Connection
 
 import ordbm
 from ordbm.estimator import OrdinalBM
+from ordbm.serve.catalogue_rows import described_since
 from ordbm.serve.id_text import id_of_key
+from ordbm.serve.item_features import feature_table_of, learnt_features
 from ordbm.serve.model_slot import opened
 from ordbm.serve.model_versions import (
     Version,
@@ -50,18 +52,27 @@ class Pending(NamedTuple):
 
     rows: list[Change]
     erased: dict[Hashable, int]
+    described: list[tuple[Hashable, dict[str, Any], int]]  # (item, features, change)
 
 
 def pending_changes(store: Store, after: int) -> Pending:
     """All of it, read page by page."""
     rows = [row for page in pages_of_changes(store, after) for row in page]
-    return Pending(rows, store.read(lambda connection: dict(erasures(connection, after))))
+    erased, described = store.read(
+        lambda one: (dict(erasures(one, after)), described_since(one, after))
+    )
+    return Pending(rows, erased, described)
 
 
 def last_learnt(pending: Pending) -> int:
-    """The change up to which is learnt: nine tenths, and whoever asked to be forgotten at once."""
+    """The change up to which is learnt: nine tenths of the ratings, who asked to be forgotten.
+
+    Features are learnt at once, since they are no ratings to be checked on; those after this change
+    are learnt again next time, which changes nothing.
+    """
     if not pending.rows:
-        return max(pending.erased.values(), default=0)
+        described = (number for *_, number in pending.described)
+        return max([*pending.erased.values(), *described], default=0)
     place = int(len(pending.rows) * (1 - CHECKED_SHARE))
     return max([pending.rows[max(place - 1, 0)].number, *pending.erased.values()])
 
@@ -80,11 +91,16 @@ def updated(old: OrdinalBM, new: OrdinalBM, pending: Pending, last: int) -> dict
         for user, item in sorted(gone - pairs, key=repr)
         if item in learnt.setdefault(user, learnt_ratings_of(old, user))
     ]
-    if told or withdrawn:
+    features = feature_table_of(old, [(item, said) for item, said, _ in pending.described])
+    if told or withdrawn or features is not None:
         users, items, ratings = zip(*told, strict=True) if told else ([], [], [])
         batch = ordbm.Ratings(users, items, ratings, scale=old.scale) if told else None
-        new.partial_fit(batch, withdrawn=withdrawn or None)
-    return {"ratings": len(told), "withdrawn": len(withdrawn), "erased": len(pending.erased)}
+        new.partial_fit(batch, withdrawn=withdrawn or None, item_features=features)
+    described = 0 if features is None else len(features["item"])
+    return {
+        "ratings": len(told), "withdrawn": len(withdrawn), "erased": len(pending.erased),
+        "described": described,
+    }  # fmt: skip
 
 
 def compared(old: OrdinalBM, new: OrdinalBM, pending: Pending, last: int) -> dict[str, Any]:
@@ -126,10 +142,12 @@ def run_update(store: Store, versions: Path, keep: int) -> dict[str, Any]:
     if active is None:
         raise ordbm.errors.SettingsError("no version is active: start the service first")
     pending = pending_changes(store, active.folded)
-    if not pending.rows and not pending.erased:
+    old = opened(active)
+    if not learnt_features(old):
+        pending = pending._replace(described=[])
+    if not any(pending):
         return {"from": active.name, "ratings": 0, "accepted": False, "nothing": "new"}
-    last = last_learnt(pending)
-    old, new = opened(active), opened(active)
+    last, new = last_learnt(pending), opened(active)
     report = {"from": active.name, **updated(old, new, pending, last)}
     report |= compared(old, new, pending, last)
     versions.mkdir(mode=0o700, exist_ok=True)

@@ -10,13 +10,21 @@ import sys
 import time
 from dataclasses import asdict
 
-from ordbm.serve.model_versions import active_version, end_lease, n_pending, take_lease
+from ordbm.serve.item_features import learnt_features
+from ordbm.serve.model_slot import Served
+from ordbm.serve.model_versions import end_lease, n_pending, take_lease
 from ordbm.serve.service_log import SERVICE_LOG
 from ordbm.serve.service_settings import ServiceSettings
 from ordbm.serve.store import Store
 
 LEASE = "update"
 LEASE_SECONDS = 60.0
+
+
+def pending_of(store: Store, served: Served) -> int:
+    """How many changes a model has not learnt, and could."""
+    learns, folded = bool(learnt_features(served.model)), served.version.folded
+    return store.read(lambda one: n_pending(one, folded, learns_features=learns))
 
 
 class UpdateTrigger:
@@ -28,7 +36,7 @@ class UpdateTrigger:
         self._holder = ""
         self._looked = time.monotonic()
 
-    def look(self) -> None:
+    def look(self, served: Served) -> None:
         """See to an update that has ended; start one if it is time to, and there is reason to."""
         if self._process is not None and self._process.poll() is not None:
             self._finish()
@@ -36,8 +44,7 @@ class UpdateTrigger:
         if not every or time.monotonic() - self._looked < every:
             return
         self._looked = time.monotonic()
-        active = self._store.read(active_version)
-        if active is not None and self._store.read(lambda one: n_pending(one, active.folded)):
+        if pending_of(self._store, served):
             self.start()
 
     def start(self) -> bool:
