@@ -128,7 +128,7 @@ def test_pages_of_other_sites_can_neither_read_nor_write(open_client):
     form = open_client.post(
         "/v1/predict", content=json.dumps(QUESTION), headers={"Content-Type": "text/plain"}
     )
-    assert form.status_code == 422  # as a form of another site would send it
+    assert form.status_code == 415  # as a form of another site would send it
 
 
 def test_every_answer_has_the_headers_of_a_careful_one(open_client):
@@ -271,6 +271,19 @@ def test_who_asks_too_often_is_told_when_to_come_back(served_model, tmp_path):
     assert int(refused.headers["retry-after"]) >= 1
 
 
+PREDICTING = "ordbm.serve.predict_together.predict_together"
+
+
+def answered_after(gate):
+    """A stand-in for what answers questions about ratings."""
+
+    def answer(_, questions):
+        assert gate.wait(60)
+        yield [(number, {}) for number in range(len(questions))]
+
+    return answer
+
+
 def test_more_than_the_queue_holds_is_refused_at_once(served_model, tmp_path, monkeypatch):
     import threading
     from concurrent.futures import ThreadPoolExecutor
@@ -279,7 +292,7 @@ def test_more_than_the_queue_holds_is_refused_at_once(served_model, tmp_path, mo
     gate = threading.Event()
     with asked_here(settings) as client, ThreadPoolExecutor(2) as pool:
         room = client.service.question_room
-        monkeypatch.setattr("ordbm.serve.question_routes.predict_now", lambda *_: gate.wait(60))
+        monkeypatch.setattr(PREDICTING, answered_after(gate))
         waiting = [pool.submit(client.post, "/v1/predict", json=QUESTION) for _ in range(2)]
         until(lambda: room.taken == 2)
         refused = client.post("/v1/predict", json=QUESTION)
@@ -296,6 +309,6 @@ def test_an_answer_that_takes_too_long_is_given_up(served_model, tmp_path, monke
 
     gate = threading.Event()
     with asked_here(settings_for(served_model, tmp_path, timeout=0.2)) as client:
-        monkeypatch.setattr("ordbm.serve.question_routes.predict_now", lambda *_: gate.wait(60))
+        monkeypatch.setattr(PREDICTING, answered_after(gate))
         assert client.post("/v1/predict", json=QUESTION).status_code == 503
         gate.set()

@@ -60,7 +60,7 @@ def test_spans_of_the_work_belong_to_the_request_and_errors_are_told(
             with trace.get_tracer_provider().get_tracer("test").start_as_current_span("inside"):
                 raise RuntimeError("secret words")
 
-        monkeypatch.setattr("ordbm.serve.question_routes.predict_now", broken)
+        monkeypatch.setattr("ordbm.serve.predict_together.predict_together", broken)
         asked = client.post("/v1/predict", json={"user": 1, "items": [101]})
         assert asked.status_code == 500
     inside, request = spans.get_finished_spans()

@@ -180,7 +180,7 @@ def test_old_files_go_and_the_first_stays(client):
 
 def test_a_model_that_is_worse_does_not_take_over(served_model, tmp_path, monkeypatch):
     def spoilt(model, new_ratings=None, withdrawn=None, item_features=None):
-        learn_anew(model, new_ratings, withdrawn)
+        learn_anew(model, new_ratings, withdrawn, item_features)
         for machine in model.machines:
             machine.level_bias[:] = np.array([0, 0, 0, 0, 30.0])
 

@@ -91,7 +91,7 @@ class NormalDistribution:
         z = (values - self.centre) / self.spread
         return -0.5 * z**2 - np.log(self.spread) - 0.5 * np.log(2.0 * np.pi)
 
-    def quantile(self, q: float) -> Numbers:
+    def quantile(self, q: float | Numbers) -> Numbers:
         return self.centre + self.spread * ndtri(q)
 
     def in_own_units(self, standardiser: Standardiser, own: OwnUnits) -> NormalDistribution:

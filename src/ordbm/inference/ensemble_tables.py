@@ -155,19 +155,20 @@ class EnsembleTables:
         """Users of these codes; -1 is somebody without ratings."""
         known = users >= 0
         rows = self.ratings.by_user.rows_of(users)
-        on, growth, reach, bias = self.room_for(len(users))
+        on, coupling, reach, bias = self.room_for(len(users))
         self.fill_on(rows, users, on)
         for number, machine in enumerate(self.machines):
             side = machine.item_side
             if side is None:
                 continue
             own = side.parameters
-            growth[:, number], reach[:, number] = growth_and_reach(own.coupling[users])
+            np.take(own.coupling, users, axis=0, out=coupling[:, number], mode="wrap")
             if own.rating_bias.size:
                 bias[:, number] = own.rating_bias[users]
             if not known.all():
-                growth[~known, number] = 0
+                coupling[~known, number] = 0
                 bias[~known, number] = side.unknown_bias
+        growth, reach = growth_and_reach(coupling)
         rated = _rated(rows)
         return PeopleTables(on, growth, reach, bias, rated, rated, growth)
 
@@ -349,8 +350,8 @@ def _is_gentle(coupling: Array) -> bool:
 
 
 def growth_and_reach(coupling: Array) -> tuple[Array, Array]:
-    """e^W - 1 of columns (C, n, d), and sum_k max_s |W[s, k]| of each, (C,)."""
-    largest = np.maximum(coupling.max(axis=1, initial=0), -coupling.min(axis=1, initial=0))
+    """e^W - 1 of columns (..., n, d), and sum_k max_s |W[s, k]| of each, (...)."""
+    largest = np.maximum(coupling.max(axis=-2, initial=0), -coupling.min(axis=-2, initial=0))
     growth = np.exp(np.clip(coupling, -CUT, CUT))
     growth -= 1
-    return growth, largest.sum(axis=1)
+    return growth, largest.sum(axis=-1)

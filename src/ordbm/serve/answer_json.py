@@ -8,11 +8,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from ordbm import scores
 from ordbm.estimator import OrdinalBM
-from ordbm.inference.distributions import LevelDistribution, RatingDistribution
+from ordbm.serve.expected_json import expected
 from ordbm.serve.id_text import check_kind, id_of_text, plain_id
 from ordbm.serve.person import Person, known_of, person_of, rating_names, rating_on, ratings_on
 from ordbm.serve.problems import Problem
@@ -54,65 +53,18 @@ def asked_person(model: OrdinalBM, question: PersonQuestion, said: Said) -> Pers
 def predictions(model: OrdinalBM, person: Person, question: PredictQuestion) -> Answer:
     """The distribution of each item's rating, and what is read off it."""
     return {
-        **_about(model, person),
-        "predictions": _expected(model, person, question.items, question.mass),
+        **about_person(model, person),
+        "predictions": expected(model, person, question.items, question.mass),
     }
 
 
-def _about(model: OrdinalBM, person: Person) -> Answer:
+def about_person(model: OrdinalBM, person: Person) -> Answer:
+    """Who was asked about."""
     return {
         "user": None if person.id is None else plain_id(person.id),
         "known_user": person.is_known,
         "levels": rating_names(model.scale),
     }
-
-
-def _expected(
-    model: OrdinalBM, person: Person, items: Sequence[Hashable], mass: float
-) -> list[Answer]:
-    # As `distribution` and `rated_proba` have it, for one person who is made once for both.
-    _, people, numbers = model._asked_pairs(person.user, items, person.ratings)
-    codes = model._item_codes(items)
-    found = model._state.distribution(people, numbers, codes)
-    known = (codes >= 0).tolist()
-    rated = [None] * len(items)
-    if people.presence is not None:
-        odds = people.presence.pair_log_odds(numbers, codes)
-        rated = expit(odds.astype(np.float64)).tolist()
-    low, high = _interval(found, mass)
-    proba = found.proba.tolist() if isinstance(found, LevelDistribution) else [None] * len(items)
-    columns = zip(
-        items, known, found.mean().tolist(), found.median().tolist(), found.mode().tolist(),
-        found.deviation().tolist(), low.tolist(), high.tolist(), found.confidence().tolist(),
-        rated, proba, strict=True,
-    )  # fmt: skip
-    return [
-        {
-            "item": plain_id(item),
-            "known": has and person.is_known,
-            "known_item": has,
-            "mean": mean,
-            "median": median,
-            "mode": mode,
-            "deviation": deviation,
-            "interval": {"low": at_least, "high": at_most, "mass": mass},
-            "confidence": confidence,
-            "p_rated": p_rated,
-            "distribution": levels,
-        }
-        for item, has, mean, median, mode, deviation, at_least, at_most, confidence, p_rated, levels
-        in columns
-    ]  # fmt: skip
-
-
-def _interval(found: RatingDistribution, mass: float) -> tuple[Any, Any]:
-    """Where the middle `mass` of each distribution lies; on levels, at least so much of it."""
-    tail = (1.0 - mass) / 2
-    if not isinstance(found, LevelDistribution):
-        return found.quantile(tail), found.quantile(1.0 - tail)
-    below = np.cumsum(found.proba, axis=1)[:, :-1]
-    values = found.scale.values
-    return values[(below <= tail).sum(axis=1)], values[(below < 1.0 - tail).sum(axis=1)]
 
 
 def learns_presence(model: OrdinalBM) -> bool:
@@ -156,9 +108,9 @@ def recommended(
         for line in lines
     ]
     if question.distributions and lines:
-        expected = _expected(model, person, [line.item for line in lines], 0.8)
-        items = [{**one, **more} for one, more in zip(items, expected, strict=True)]
-    return {**_about(model, person), "list_id": secrets.token_urlsafe(16), "items": items}
+        rows = expected(model, person, [line.item for line in lines], 0.8)
+        items = [{**one, **more} for one, more in zip(items, rows, strict=True)]
+    return {**about_person(model, person), "list_id": secrets.token_urlsafe(16), "items": items}
 
 
 def _little_known(model: OrdinalBM, candidates: Any, most: int) -> list[Hashable]:
@@ -204,7 +156,7 @@ def explained(model: OrdinalBM, person: Person, question: ExplainQuestion) -> An
     ]
     shown = found.to_dict()
     return {
-        **_about(model, person),
+        **about_person(model, person),
         "item": plain_id(question.item),
         "measure": shown["measure"],
         "threshold": shown["threshold"],

@@ -17,8 +17,10 @@ from ordbm.serve import (
     operation_routes,
     person_routes,
     picture_routes,
+    predict_together,
     question_routes,
 )
+from ordbm.serve.gathering import Gathering
 from ordbm.serve.guard import Guard
 from ordbm.serve.page_files import PageFiles
 from ordbm.serve.problems import add_problem_handlers
@@ -65,6 +67,11 @@ def application(service: Service) -> Any:
     for router in _ROUTERS:
         app.include_router(router)
     service.metrics = ServiceMetrics(service.run_folder, route_names())
+    service.predicting = Gathering(
+        service.question_room,
+        lambda questions: predict_together.predict_together(service, questions),
+        predict_together.MOST_QUESTIONS,
+    )
     app.mount("/", PageFiles(), name="page")
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=4)
     return Guard(

@@ -84,6 +84,8 @@ def warmed(model: OrdinalBM) -> OrdinalBM:
     user, item = (ids[int(np.flatnonzero(rated)[0])] for ids, rated in (
         (state.users, state.rated_users), (state.items, state.rated_items)
     ))  # fmt: skip
+    if state.is_quick:
+        state.tables.items()  # of all items, each of which the first question about it would make
     given = learnt_ratings_of(model, user)
     for asked in ({"user": user}, {"ratings": given}, {"user": user, "ratings": given}):
         model.explain(item=item, n=1, **asked)

@@ -11,9 +11,7 @@ from ordbm.data.scale import ContinuousScale, Scale
 from ordbm.errors import RatingsError
 from ordbm.estimator import OrdinalBM
 from ordbm.inference.known import Known
-from ordbm.serve.rating_rows import Said
-
-NOTHING_SAID = Said({}, is_erased=False, number=0)
+from ordbm.serve.rating_rows import NOTHING_SAID, Said
 
 
 class Person(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from ordbm.runtime.arrays import Numbers
 from ordbm.serve.id_text import id_of_key
 from ordbm.serve.model_slot import Served
 from ordbm.serve.person import known_of, person_of
-from ordbm.serve.rating_rows import Said, said_by
+from ordbm.serve.rating_rows import NOTHING_SAID, Said, said_by_each
 from ordbm.serve.schema import RATINGS
 from ordbm.serve.store import Store
 
@@ -50,10 +50,7 @@ def quality(store: Store, served: Served, most: int) -> dict[str, Any]:
     """Losses, calibration and drift on the newest ratings."""
     with store.reading() as connection:
         ratings = newest_ratings(connection, most)
-        said = {
-            user: said_by(connection, user, served.version.folded)
-            for user in {one.user for one in ratings}
-        }
+        said = said_by_each(connection, {one.user for one in ratings}, served.version.folded)
     found: dict[str, Any] = {"model": served.version.name, "ratings": len(ratings)}
     if not ratings:
         return found
@@ -82,13 +79,12 @@ def quality(store: Store, served: Served, most: int) -> dict[str, Any]:
 
 
 def left_out_losses(
-    model: OrdinalBM, ratings: Iterable[NewRating], said: dict[Hashable, Said]
+    model: OrdinalBM, ratings: Iterable[NewRating], said: Mapping[Any, Said]
 ) -> tuple[Numbers, list[Any]]:
     """-log P of each rating given all others of its person, and the distributions."""
     losses, distributions = [], []
-    nothing = Said({}, is_erased=False, number=0)
     for one in ratings:
-        theirs = said.get(one.user, nothing)
+        theirs = said.get(one.user, NOTHING_SAID)
         others = {item: rating for item, rating in theirs.ratings.items() if item != one.item}
         # One that the model has learnt never enters its own prediction.
         person = person_of(model, one.user, theirs._replace(ratings=others))

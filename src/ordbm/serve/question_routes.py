@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Depends
@@ -15,7 +16,6 @@ from ordbm.serve.answer_json import (
     asked_person,
     explained,
     joint,
-    predictions,
     recommended,
 )
 from ordbm.serve.answer_schema import (
@@ -29,8 +29,10 @@ from ordbm.serve.catalogue_rows import titles_of_items
 from ordbm.serve.feedback_rows import dismissed_by
 from ordbm.serve.id_text import id_of_json, key_of_id
 from ordbm.serve.model_slot import Served
-from ordbm.serve.person import NOTHING_SAID, Person
+from ordbm.serve.person import Person
+from ordbm.serve.predict_together import predict_together
 from ordbm.serve.problems import Problem, problem_answers
+from ordbm.serve.question_route import QuestionRoute
 from ordbm.serve.questions import (
     Batch,
     ExplainQuestion,
@@ -39,13 +41,14 @@ from ordbm.serve.questions import (
     PredictQuestion,
     RecommendQuestion,
 )
-from ordbm.serve.rating_rows import Said, said_by
+from ordbm.serve.rating_rows import NOTHING_SAID, Said, said_by
 from ordbm.serve.service import InService, Service, may
 
 QUESTIONS = APIRouter(
     prefix="/v1",
     tags=["questions"],
-    dependencies=[Depends(may("read"))],
+    route_class=QuestionRoute,
+    dependencies=[Depends(may("read"))],  # for the document: QuestionRoute checks it
     responses=problem_answers(400, 401, 403, 408, 413, 415, 421, 422, 429, 500, 503),
 )
 _Q = TypeVar("_Q", bound=PersonQuestion)
@@ -61,13 +64,6 @@ def said_since(service: Service, served: Served, user: Hashable | None) -> Said:
 def who_asks(service: Service, served: Served, question: PersonQuestion) -> Person:
     """The person of a question, with what the database has of them."""
     return asked_person(served.model, question, said_since(service, served, question.user))
-
-
-def predict_now(service: Service, question: PredictQuestion) -> Answer:
-    """The answer to a question about ratings."""
-    served = service.slot.now()
-    person = who_asks(service, served, question)
-    return {"model": served.version.name, **predictions(served.model, person, question)}
 
 
 def recommend_now(service: Service, question: RecommendQuestion) -> Answer:
@@ -110,6 +106,12 @@ def joint_now(service: Service, question: JointQuestion) -> Answer:
     return {"model": served.version.name, **joint(served.model, people, question)}
 
 
+def _answer_or_error(found: Answer | Exception) -> Answer:
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
 async def _one(service: Service, answer: Callable[[Service, _Q], Answer], question: _Q) -> Response:
     return JSONResponse(await service.question_room.do(partial(answer, service, question)))
 
@@ -118,25 +120,34 @@ async def _batch(
     service: Service, answer: Callable[[Service, _Q], Answer], batch: Batch[_Q]
 ) -> Response:
     """Answers in order; the first question that cannot be answered is the problem of all."""
+    return await _in_order(
+        service, batch, lambda: [answer(service, question) for question in batch.questions]
+    )
+
+
+async def _in_order(
+    service: Service, batch: Batch[_Q], answers: Callable[[], list[Answer]]
+) -> Response:
     if len(batch.questions) > service.settings.max_batch:
         raise Problem(413, f"more than {service.settings.max_batch} questions: send fewer at once")
-
-    def work() -> list[Answer]:
-        return [answer(service, question) for question in batch.questions]
-
-    return JSONResponse({"answers": await service.workroom.do(work)})
+    return JSONResponse({"answers": await service.workroom.do(answers)})
 
 
 @QUESTIONS.post("/predict", response_model=PredictAnswer)
 async def predict_ratings(service: InService, question: PredictQuestion) -> Any:
     """What somebody would rate items: the whole distribution, and what is read off it."""
-    return await _one(service, predict_now, question)
+    return JSONResponse(await service.predicting.ask(question))
 
 
 @QUESTIONS.post("/predict/batch", response_model=BatchAnswer[PredictAnswer])
 async def predict_batch(service: InService, batch: Batch[PredictQuestion]) -> Any:
     """The same for several people."""
-    return await _batch(service, predict_now, batch)
+
+    def answers() -> list[Answer]:
+        found = dict(chain.from_iterable(predict_together(service, batch.questions)))
+        return [_answer_or_error(found[number]) for number in range(len(found))]
+
+    return await _in_order(service, batch, answers)
 
 
 @QUESTIONS.post("/recommend", response_model=RecommendAnswer)

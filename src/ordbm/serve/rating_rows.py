@@ -46,6 +46,9 @@ class Said(NamedTuple):
     number: int  # of the last change, 0 if there is none
 
 
+NOTHING_SAID = Said({}, is_erased=False, number=0)
+
+
 def insert(connection: Connection, table: Any) -> Any:
     """An insertion that may say what to do where there is a row."""
     dialects: dict[str, Any] = {"sqlite": sqlite, "postgresql": postgresql}
@@ -93,29 +96,47 @@ def list_items(connection: Connection, keys: Iterable[str]) -> None:
         connection.execute(insert(connection, ITEMS).on_conflict_do_nothing(), rows)
 
 
+_OF_USERS: Any = bindparam("keys", expanding=True)
 _SAID = union_all(
-    select(RATINGS.c.item, RATINGS.c.rating, RATINGS.c.number).where(
-        RATINGS.c.user == bindparam("key"), RATINGS.c.number > bindparam("since")
+    select(RATINGS.c.user, RATINGS.c.item, RATINGS.c.rating, RATINGS.c.number).where(
+        RATINGS.c.user.in_(_OF_USERS), RATINGS.c.number > bindparam("since")
     ),
     select(
+        ERASURES.c.user,
         cast(null(), String).label("item"),
         cast(null(), String).label("rating"),
         ERASURES.c.number,
-    ).where(ERASURES.c.user == bindparam("key"), ERASURES.c.number > bindparam("since")),
+    ).where(ERASURES.c.user.in_(_OF_USERS), ERASURES.c.number > bindparam("since")),
 )
 
 
+def said_by_each(
+    connection: Connection, users: Iterable[Hashable], since: int = 0
+) -> dict[Hashable | None, Said]:
+    """What each of those who said something after change `since` said, in one statement."""
+    by_key = {key_of_id(user): user for user in users}
+    if not by_key:
+        return {}
+    told: dict[str, list[Any]] = {}
+    for key, *row in connection.execute(_SAID, {"keys": list(by_key), "since": since}):
+        told.setdefault(key, []).append(row)
+    return {by_key[key]: _said(rows) for key, rows in told.items()}
+
+
 def said_by(connection: Connection, user: Hashable, since: int = 0) -> Said:
-    """What this person said after change `since`, in one statement."""
-    key = key_of_id(user)
-    found = connection.execute(_SAID, {"key": key, "since": since}).all()
-    erased = max((number for item, _, number in found if item is None), default=0)
+    """The same of one person."""
+    return said_by_each(connection, [user], since).get(user, NOTHING_SAID)
+
+
+def _said(rows: Iterable[tuple[str | None, str | None, int]]) -> Said:
+    """By (item, rating, number of the change); no item where all before is void."""
+    erased = max((number for item, _, number in rows if item is None), default=0)
     ratings = {
         id_of_key(item): None if rating is None else json.loads(rating)
-        for item, rating, number in found
+        for item, rating, number in rows
         if item is not None and number > erased
     }
-    return Said(ratings, erased > 0, max((number for *_, number in found), default=0))
+    return Said(ratings, erased > 0, max(number for *_, number in rows))
 
 
 def changes(connection: Connection, after: int, most: int = ROWS_AT_ONCE) -> Sequence[Change]:

@@ -16,10 +16,12 @@ from starlette.responses import Response
 
 from ordbm.runtime.freed_memory import give_back_freed_memory
 from ordbm.serve.catalogue_rows import list_model_items
+from ordbm.serve.gathering import Gathering
 from ordbm.serve.guard import needs_key
 from ordbm.serve.key_ring import Client, KeyRing
 from ordbm.serve.model_slot import ModelSlot
 from ordbm.serve.problems import Problem
+from ordbm.serve.questions import PredictQuestion
 from ordbm.serve.service_log import SERVICE_LOG
 from ordbm.serve.service_metrics import ServiceMetrics
 from ordbm.serve.service_settings import ServiceSettings
@@ -31,9 +33,10 @@ from ordbm.serve.workroom import Workroom
 
 
 class Service:
-    """What routes work with. `metrics` are set by the application, which knows its routes."""
+    """What routes work with. The application sets what it has to be made for."""
 
     metrics: ServiceMetrics
+    predicting: Gathering[PredictQuestion, dict[str, Any]]
 
     def __init__(self, settings: ServiceSettings, run_folder: Path) -> None:
         self.settings, self.run_folder = settings, run_folder
@@ -105,6 +108,16 @@ InService = Annotated[Service, Depends(service_of)]
 BEARER = HTTPBearer(auto_error=False, description="A key of `ordbm keys add`, if there are any.")
 
 
+def check_scope(request: Request, scope: str) -> Client:
+    """Who asks; a problem if they have no key of this scope, where keys are needed."""
+    client: Client = request.scope["client_key"]
+    if scope not in client.scopes:
+        if not client.name:
+            raise needs_key("this needs a key: send Authorization: Bearer KEY")
+        raise Problem(403, f"this key has not the scope {scope}")
+    return client
+
+
 def may(scope: str) -> Callable[..., Awaitable[Client]]:
     """A dependency of routes: whoever asks has a key of this scope, if keys are needed."""
 
@@ -112,12 +125,7 @@ def may(scope: str) -> Callable[..., Awaitable[Client]]:
         request: Request,
         _: Annotated[HTTPAuthorizationCredentials | None, Security(BEARER)] = None,
     ) -> Client:
-        client: Client = request.scope["client_key"]
-        if scope not in client.scopes:
-            if not client.name:
-                raise needs_key("this needs a key: send Authorization: Bearer KEY")
-            raise Problem(403, f"this key has not the scope {scope}")
-        return client
+        return check_scope(request, scope)
 
     return client_may
 

@@ -23,11 +23,22 @@ class Workroom:
 
     async def do(self, work: Callable[[], _T], timeout: float | None = None) -> _T:
         """What `work` returns. After the timeout nobody waits for it, but its place stays taken."""
+        self.check_for_room()
+        return await self.outcome(self.begin(work), timeout)
+
+    def check_for_room(self) -> None:
+        """A problem if all places are taken."""
         if self.taken >= self._places:
             raise unavailable("too many requests are waiting: come back in a moment")
-        self.taken += 1
+
+    def begin(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
+        """Let a thread do it as soon as one is free."""
         within = contextvars.copy_context().run  # spans of the work belong to the request's
-        future = asyncio.get_running_loop().run_in_executor(self._pool, within, work)
+        return asyncio.get_running_loop().run_in_executor(self._pool, within, work)
+
+    async def outcome(self, future: asyncio.Future[_T], timeout: float | None = None) -> _T:
+        """What comes of it, which takes a place until then."""
+        self.taken += 1
         future.add_done_callback(self._leave)
         done, _ = await asyncio.wait({future}, timeout=timeout or self._timeout)
         if not done:
