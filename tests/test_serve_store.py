@@ -303,10 +303,10 @@ def test_a_file_that_may_not_grow_keeps_what_was_acknowledged(tmp_path):
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
 
 
-def test_a_database_that_is_lost_is_told_and_comes_back(served_model, tmp_path, tmp_path_factory):
+def test_a_database_that_is_lost_is_told_and_comes_back(served_model, tmp_path):
     from service_runs import PostgreSQL
 
-    server = PostgreSQL(tmp_path_factory.mktemp("lost"))
+    server = PostgreSQL()
     try:
         settings_of = settings_for(served_model, tmp_path, server.new_database())
         with asked_here(settings_of) as client:
@@ -328,8 +328,7 @@ def test_a_database_that_is_lost_is_told_and_comes_back(served_model, tmp_path, 
             stored = {json.loads(row.item) for row in rows_of(client.service.store)}
             assert stored >= {101, 103}
     finally:
-        if server.process.poll() is None:
-            server.stop()
+        server.close()
 
 
 def test_a_connection_that_is_lost_meanwhile_is_not_noticed(postgresql):

@@ -207,8 +207,7 @@ def kills(kind: str, numbers: range, seed: int) -> Iterator[Outcome]:
         small_model().save(model)
         url = database_url(None, model)
         if kind == "PostgreSQL":
-            (folder / "postgresql").mkdir()
-            postgresql = PostgreSQL(folder / "postgresql")
+            postgresql = PostgreSQL()
             url = postgresql.new_database()
         last = 0
         try:
@@ -218,7 +217,7 @@ def kills(kind: str, numbers: range, seed: int) -> Iterator[Outcome]:
                 yield outcome
         finally:
             if postgresql is not None:
-                postgresql.kill()
+                postgresql.close()
 
 
 def page(found: list[Outcome]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ordbm.serve.answer_json import Answer, about_person, asked_person, predictions
 from ordbm.serve.expected_json import UserQuestion, expected_together
 from ordbm.serve.gathering import Found
 from ordbm.serve.person import Person
 from ordbm.serve.questions import PredictQuestion
-from ordbm.serve.rating_rows import NOTHING_SAID, said_by_each
+from ordbm.serve.rating_rows import NOTHING_SAID, Said, said_by_each
 from ordbm.serve.service import Service
 
 MOST_QUESTIONS = 32  # that are answered together
@@ -27,7 +28,9 @@ def predict_together(
     served = service.slot.now()
     model, version = served.model, served.version
     users = {question.user for question in questions if question.user is not None}
-    said = service.store.read(lambda one: said_by_each(one, users, version.folded))
+    said: dict[Any, Said] = {}
+    if users:
+        said = service.store.read(lambda one: said_by_each(one, users, version.folded))
     at_once: list[tuple[int, Person, UserQuestion]] = []
     one_by_one: list[tuple[int, Person]] = []
     wrong: list[tuple[int, Answer | Exception]] = []
