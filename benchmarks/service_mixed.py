@@ -16,6 +16,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -209,19 +210,25 @@ def mixed(service: Service, model: Any, count: int, swaps: int) -> dict[str, Any
         for one in crowd.visitors
     ]
     lost = run_load(service.place, [at_end[one::CONNECTIONS] for one in range(CONNECTIONS)])
-    quarter = load.seconds / 4
-    of_quarters = [
-        float(np.median([mb for second, mb in memory if second // quarter == number] or [0.0]))
-        for number in range(4)
-    ]
+    quarters = np.linspace(0, load.seconds, 5)
     return {
         "requests": load.requests, "seconds": load.seconds, "rate": load.rate,
         "p99_ms": load.milliseconds(0.99), "people": len(crowd.visitors),
         "ratings": sum(len(one.said) for one in crowd.visitors), "swaps_at": swapper.at,
         "n_wrong": len(load.wrong), "n_lost": len(lost.wrong), "n_faults": len(swapper.faults),
         "wrong": [*load.wrong[:10], *lost.wrong[:10], *swapper.faults],
-        "memory_mb": of_quarters,
+        "memory_mb": _between(memory, quarters, np.median),
+        "memory_at_rest_mb": _between(memory, [*swapper.at, load.seconds], np.min),
+        "memory_by_second": [(round(second), round(mb)) for second, mb in memory],
     }  # fmt: skip
+
+
+def _between(memory: list[tuple[float, float]], ends: Any, of: Any) -> list[float]:
+    """A figure of the memory between each end and the next."""
+    return [
+        float(of([mb for second, mb in memory if begin <= second < end] or [np.nan]))
+        for begin, end in pairwise(ends)
+    ]
 
 
 def lines_of(found: dict[str, Any]) -> list[str]:
@@ -230,6 +237,7 @@ def lines_of(found: dict[str, Any]) -> list[str]:
     content = ", ".join(f"{kind} {share:.0%}" for kind, share in CONTENT.items())
     swaps = ", ".join(f"{second:.0f}" for second in one["swaps_at"])
     quarters = ", ".join(f"{mb:,.0f}" for mb in one["memory_mb"])
+    at_rest = ", ".join(f"{mb:,.0f}" for mb in one["memory_at_rest_mb"])
     return [
         "# A service under all kinds of requests at once",
         "",
@@ -246,7 +254,8 @@ def lines_of(found: dict[str, Any]) -> list[str]:
             f"| {one['n_lost']} |"
         ),
         f"| swaps of the model, all workers had it after s | {len(one['swaps_at'])}: {swaps} |",
-        f"| memory of all processes in each quarter, MB | {quarters} |",
+        f"| memory of all processes in each quarter, median, MB | {quarters} |",
+        f"| the least between each swap and the next, or the end, MB | {at_rest} |",
         f"| requests a second; p99, ms | {one['rate']:,.0f}; {one['p99_ms']:.0f} |",
     ]
 
