@@ -270,28 +270,43 @@ def test_a_title_is_never_markup_and_nothing_comes_from_outside(visit, server):
     assert not re.search(r"\son\w+=", markup)
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(
-    ("size", "scheme"),
-    [((390, 844), "dark"), ((1280, 900), "light")],
-    ids=["phone-dark", "desktop-light"],
+    "size", [(390, 844), (820, 1180), (1280, 900)], ids=["phone", "tablet", "desktop"]
 )
 def test_axe_finds_no_violation(browser, server, size, scheme):
+    """In any view, nor while something is searched for, tried out, or goes wrong."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     viewport = {"width": size[0], "height": size[1]}
     with Visit(browser, server, viewport=viewport, color_scheme=scheme) as visit:
         page = visit.open()
+
+        def look(state):
+            page.wait_for_load_state("networkidle")
+            assert page.evaluate("document.documentElement.scrollWidth") <= size[0], state
+            found = axe.run(page, options=AXE).response
+            told = [(one["id"], [node["html"][:200] for node in one["nodes"]])
+                    for one in found["violations"]]  # fmt: skip
+            assert told == [], state
+
+        look("nothing rated")
         search_for(page, "Heat")
+        look("searched")
         visit.rate("Heat (1995)", "4.5 stars")
         page.locator(".why").first.wait_for()
         for view in VIEWS:
             page.goto(f"{visit.url}/#/{view}")
             page.locator(f".view-{view.partition('/')[0] or 'list'} h1").wait_for()
-            page.wait_for_load_state("networkidle")
-            assert page.evaluate("document.documentElement.scrollWidth") <= size[0], view
-            found = axe.run(page, options=AXE).response
-            told = [(one["id"], [node["html"][:200] for node in one["nodes"]])
-                    for one in found["violations"]]  # fmt: skip
-            assert told == [], view
+            look(view)
+        visit.open()
+        page.get_by_role("button", name="What if Heat (1995) were").click()
+        page.get_by_role("region", name="What if").wait_for()
+        look("what if")
+        page.route("**/v1/recommend", lambda route: route.abort())
+        visit.rate("Pulp Fiction", "4 stars")
+        page.get_by_role("alert").wait_for()
+        look("alert")
+        visit.complaints = [one for one in visit.complaints if "ERR_FAILED" not in one]
 
 
 def test_a_key_is_asked_for_and_kept_out_of_addresses(browser, folder):
