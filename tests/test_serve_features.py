@@ -1,16 +1,20 @@
 """Features of items: stored by PUT, learnt by updates, used for whoever or whatever is new."""
 
+import re
+
 import numpy as np
 import pytest
 
 pytest.importorskip("fastapi", reason="the service needs the extra serve")
 
 import ordbm
+from cli_runs import fault, json_answer
 from described_population import ITEMS, KEPT_SMALL, N_ITEMS, RATED_ITEMS, RATINGS
 from ordbm.serve.model_versions import active_version
-from ordbm.serve.rating_rows import put_ratings
+from ordbm.serve.person import learnt_ratings_of
+from ordbm.serve.rating_rows import erase, put_ratings
 from ordbm.serve.update_job import run_update
-from service_runs import asked_here, settings_for, until
+from service_runs import asked_here, migrated, settings_for, until
 
 YEARS = np.random.default_rng(5).integers(1950, 2020, N_ITEMS).astype(float).tolist()
 FILMS = {**ITEMS, "year": YEARS}
@@ -137,3 +141,82 @@ def test_what_came_to_another_model_cannot_stop_updates(described, served_model,
         assert run(client)["described"] == 1
         assert asked(client, NEW)["known_item"]
         assert client.service.store.read(active_version).number == 3
+
+
+def test_ordbm_update_learns_all_that_a_database_has(described, tmp_path, database):
+    with asked_here(settings_for(described, tmp_path, database)) as client:
+        store = client.service.store
+        client.put(f"/v1/items/{NEW}", json={"features": of_item(NEW)})
+        gone = next(iter(learnt_ratings_of(described, 2)))
+        said = [(200, NEW, 5.0), (1, 2, 1.0), (2, gone, None)]
+        for one in said:
+            store.write(lambda connection, one=one: put_ratings(connection, [one]))
+        store.write(lambda connection: erase(connection, 3))
+        last = store.read(active_version)
+        path = client.service.settings.model
+    before = path.read_bytes()
+    output = tmp_path / "grown.ordbm"
+    told = json_answer("update", path, "--database", database, "-o", output)
+    assert told["ratings"] == {
+        "ratings": 2, "withdrawn": 1 + len(learnt_ratings_of(described, 3)), "erased": 1,
+        "described": 1,
+    }  # fmt: skip
+    assert path.read_bytes() == before
+    grown = ordbm.load(output)
+    assert learnt_ratings_of(grown, 200) == {NEW: 5}
+    assert learnt_ratings_of(grown, 1)[2] == 1
+    assert gone not in learnt_ratings_of(grown, 2)
+    assert learnt_ratings_of(grown, 3) == {}
+    assert last.number == 1
+    again = fault(
+        "update", output, "--database", f"sqlite:///{tmp_path}/none", "-o", output, "--force"
+    )
+    assert "there is no such database" in again
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_database_with_nothing_to_learn_is_said(described, tmp_path):
+    path = tmp_path / "model.ordbm"
+    described.save(path)
+    url = f"sqlite:///{tmp_path / 'ratings.sqlite3'}"
+    assert "tables of this version" in fault_of_new(tmp_path, path, url)
+    migrated(url).close()
+    assert "nothing that the model could learn" in fault(
+        "update", path, "--database", url, "-o", tmp_path / "out.ordbm"
+    )
+    assert not (tmp_path / "out.ordbm").exists()
+
+
+def fault_of_new(folder, path, url):
+    (folder / "ratings.sqlite3").touch()
+    return fault("update", path, "--database", url, "-o", folder / "out.ordbm")
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("postgresql://nobody:secret@127.0.0.1:1/none", "cannot be used"),
+        ("postgresql://nobody:secret@host:port/none", "cannot be read"),
+        ("mysql://nobody:secret@host/none", "sqlite:///FILE"),
+        ("sqlite:////no/folder/of/this/name", "no such database|cannot be used"),
+        ("sqlite:///{junk}", "not a database"),
+    ],
+)
+@pytest.mark.parametrize("command", ["backup", "migrate", "serve", "update"])
+def test_a_database_that_cannot_be_used_is_an_error_in_words(
+    command, url, words, described, tmp_path
+):
+    junk = tmp_path / "junk"
+    junk.write_text("this is none")
+    url, path = url.format(junk=junk), tmp_path / "model.ordbm"
+    described.save(path)
+    told = {
+        "backup": ("database", "backup", url, "-o", tmp_path / "backup"),
+        "migrate": ("database", "migrate", url),
+        "serve": ("serve", path, "--database", url, "--port", "0"),
+        "update": ("update", path, "--database", url, "-o", tmp_path / "out.ordbm"),
+    }[command]
+    said = fault(*told)
+    assert re.search(words, said)
+    assert "secret" not in said
+    assert "Traceback" not in said

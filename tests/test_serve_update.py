@@ -13,12 +13,12 @@ from ordbm.errors import ModelFileError
 from ordbm.runtime.freed_memory import give_back_freed_memory
 from ordbm.serve.model_slot import ModelSlot
 from ordbm.serve.model_versions import active_version, all_versions, n_pending
+from ordbm.serve.pending import pending_changes
 from ordbm.serve.person import learnt_ratings_of
 from ordbm.serve.rating_rows import Said, changes, erase, put_ratings
 from ordbm.serve.update_job import (
     compared,
     last_learnt,
-    pending_changes,
     run_update,
 )
 from service_runs import asked_here, settings_for, until

@@ -33,9 +33,11 @@ app.add_typer(
 @database.command("migrate")
 def migrate(url: Url) -> None:
     """Make or alter the tables of a database for this version; `ordbm serve` does it of itself."""
+    from ordbm.serve.store import told_in_words
     from ordbm.serve.upgrade import bring_up_to_date
 
-    bring_up_to_date(_store(url))
+    with told_in_words():
+        bring_up_to_date(_store(url))
     stderr().print("the tables are those of this version")
 
 
@@ -46,8 +48,13 @@ def backup(
 ) -> None:
     """Write all tables as they are at one moment to one file, while the service runs."""
     from ordbm.serve.backup import write_backup
+    from ordbm.serve.store import told_in_words
+    from ordbm.serve.upgrade import check_up_to_date
 
-    rows = write_backup(_store(url), output)
+    with told_in_words():
+        store = _store(url)
+        check_up_to_date(store)
+        rows = write_backup(store, output)
     stderr().print(f"{output}: {rows:,} rows", markup=False)
 
 
@@ -58,8 +65,10 @@ def restore(
 ) -> None:
     """Fill an empty database, of either kind, from a backup: all of it or nothing."""
     from ordbm.serve.backup import restore_backup
+    from ordbm.serve.store import told_in_words
 
-    rows = restore_backup(_store(url), file)
+    with told_in_words():
+        rows = restore_backup(_store(url), file)
     stderr().print(f"{rows:,} rows from {file}", markup=False)
 
 

@@ -28,6 +28,7 @@ from ordbm.cli.inputs import (
 )
 from ordbm.cli.options import Force, Json, PairOptions, Quiet, ReadingOptions, unfolded
 from ordbm.cli.output import count_in_words, fit_bar, print_json, stderr
+from ordbm.cli.serve import need_extra
 
 if TYPE_CHECKING:
     from ordbm.data.ids import IdMap
@@ -61,6 +62,14 @@ def update(
     ] = None,
     user_features: UserFeatures = None,
     item_features: ItemFeatures = None,
+    database: Annotated[
+        str | None,
+        Option(
+            help="The database of a service: all ratings, withdrawals and erasures in it, and the "
+            "features of items that the model was learnt with.",
+            metavar="URL",
+        ),
+    ] = None,
     force: Force = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -73,9 +82,10 @@ def update(
     Example: `ordbm update model.ordbm today.csv --withdraw gone.csv -o model.ordbm`
     """
     told = source, withdraw, user_features, item_features
-    if all(one is None for one in told):
+    if database is None and all(one is None for one in told):
         raise ordbm.errors.SettingsError(
-            "nothing to do: give RATINGS, --withdraw FILE, or features of users or items"
+            "nothing to do: give RATINGS, --withdraw FILE, features of users or items, or "
+            "--database URL"
         )
     if source == withdraw == STANDARD:
         raise ordbm.errors.SettingsError("standard input can be read once: name a file instead")
@@ -83,20 +93,25 @@ def update(
     model = model_in_file(file)
     say = stderr(quiet or as_json).print
     new, found, gone = None, None, None
+    if database is not None:
+        found = _learn_database(model, database)
+        say(f"database: {', '.join(f'{count:,} {what}' for what, count in found.items())}")
     if source is not None:
         ratings, found = ratings_and_facts(source, reading, scale=model.scale)
         say(facts_in_words(found), markup=False)
         new = _by_ids_of(model, ratings)
     if withdraw is not None:
         gone = _pairs(withdraw, reading, model)
-    model.partial_fit(
-        new,
-        gone,
-        user_features=features_in(user_features, users_of(model), "user"),
-        item_features=features_in(item_features, items_of(model), "item"),
-    )
+    if any(one is not None for one in told):
+        model.partial_fit(
+            new,
+            gone,
+            user_features=features_in(user_features, users_of(model), "user"),
+            item_features=features_in(item_features, items_of(model), "item"),
+        )
+    if model.last_update is None:
+        raise ordbm.errors.SettingsError("the database has nothing that the model could learn")
     model.save(output, overwrite=force)
-    assert model.last_update is not None
     if as_json:
         print_json(
             {
@@ -110,6 +125,25 @@ def update(
     say(f"{output}: {model.last_update}", markup=False)
     if model.growth.wants_refit:
         say(f"ordbm refit is worth while: {model.growth}", markup=False)
+
+
+def _learn_database(model: OrdinalBM, url: str) -> dict[str, int]:
+    """Learn all that a service has stored; how many of what."""
+    need_extra()
+    from ordbm.serve.pending import pending_changes, updated
+    from ordbm.serve.service_settings import database_url
+    from ordbm.serve.store import Store, told_in_words
+    from ordbm.serve.upgrade import check_up_to_date
+
+    store = Store(database_url(url, Path()), 1)
+    try:
+        with told_in_words():
+            check_up_to_date(store)
+            pending = pending_changes(store, 0)
+    finally:
+        store.close()
+    last = max((row.number for row in pending.rows), default=0)
+    return updated(model, model, pending, last)
 
 
 @app.command()

@@ -24,7 +24,7 @@ from ordbm.serve.model_versions import checksum_of, register_first
 from ordbm.serve.patient_protocol import PatientProtocol
 from ordbm.serve.service_log import log_settings
 from ordbm.serve.service_settings import ServiceSettings
-from ordbm.serve.store import Store
+from ordbm.serve.store import Store, told_in_words
 from ordbm.serve.upgrade import bring_up_to_date
 from ordbm.serve.worker import WorkerApplication
 
@@ -40,10 +40,11 @@ def prepare(settings: ServiceSettings) -> None:
         read_keys(settings.key_file)
     store = Store(settings.database, 1)
     try:
-        bring_up_to_date(store)
-        checksum = checksum_of(settings.model)
-        path = settings.model.absolute()
-        store.write(lambda connection: register_first(connection, path, checksum))
+        with told_in_words():
+            bring_up_to_date(store)
+            checksum = checksum_of(settings.model)
+            path = settings.model.absolute()
+            store.write(lambda connection: register_first(connection, path, checksum))
     finally:
         store.close()
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, update
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ordbm.errors import SettingsError
@@ -28,7 +28,13 @@ class Store:
     """One database, from many threads."""
 
     def __init__(self, url: str, connections: int = 5) -> None:
-        self.url = make_url(url)
+        try:
+            self.url = make_url(url)
+        except (ArgumentError, ValueError):  # whose words would show it, and a password
+            raise SettingsError(
+                "the URL of the database cannot be read: give sqlite:///FILE or "
+                "postgresql://USER:PASSWORD@HOST:PORT/NAME"
+            ) from None
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._one_writer: Any = threading.Lock() if self.is_sqlite else nullcontext()
         told: dict[str, Any] = {
@@ -94,6 +100,19 @@ class Store:
         """Let go of all connections."""
         self.writer.dispose()
         self.reader.dispose()
+
+
+@contextmanager
+def told_in_words() -> Iterator[None]:
+    """Errors of a database, for whoever runs a command: what it says, and where to look."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        said = str(getattr(error, "orig", None) or error).partition("\n")[0]
+        raise SettingsError(
+            f"the database cannot be used: {said}; see that it is there, that it is one, and that "
+            "its URL is right"
+        ) from None
 
 
 def next_number(connection: Connection) -> int:

@@ -14,16 +14,14 @@ import warnings
 from collections.abc import Hashable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection
 
 import ordbm
 from ordbm.estimator import OrdinalBM
-from ordbm.serve.catalogue_rows import described_since
-from ordbm.serve.id_text import id_of_key
-from ordbm.serve.item_features import feature_table_of, learnt_features
+from ordbm.serve.item_features import learnt_features
 from ordbm.serve.model_slot import opened
 from ordbm.serve.model_versions import (
     Version,
@@ -34,9 +32,9 @@ from ordbm.serve.model_versions import (
     set_state,
     take_lease,
 )
-from ordbm.serve.person import learnt_ratings_of
+from ordbm.serve.pending import Pending, ids_of, pending_changes, updated
 from ordbm.serve.quality import NewRating, left_out_losses
-from ordbm.serve.rating_rows import Change, Said, erasures, pages_of_changes
+from ordbm.serve.rating_rows import Said
 from ordbm.serve.service_log import SERVICE_LOG, start_log
 from ordbm.serve.store import Store
 from ordbm.serve.update_trigger import LEASE, LEASE_SECONDS
@@ -45,23 +43,6 @@ CHECKED_SHARE = 0.1
 MOST_CHECKED = 1000
 FEWEST_CHECKED = 20  # fewer tell nothing, and the new model only has to be sound
 ERRORS = 2.0  # standard errors by which it may be worse
-
-
-class Pending(NamedTuple):
-    """What changed since a version was learnt, in order."""
-
-    rows: list[Change]
-    erased: dict[Hashable, int]
-    described: list[tuple[Hashable, dict[str, Any], int]]  # (item, features, change)
-
-
-def pending_changes(store: Store, after: int) -> Pending:
-    """All of it, read page by page."""
-    rows = [row for page in pages_of_changes(store, after) for row in page]
-    erased, described = store.read(
-        lambda one: (dict(erasures(one, after)), described_since(one, after))
-    )
-    return Pending(rows, erased, described)
 
 
 def last_learnt(pending: Pending) -> int:
@@ -77,36 +58,10 @@ def last_learnt(pending: Pending) -> int:
     return max([pending.rows[max(place - 1, 0)].number, *pending.erased.values()])
 
 
-def updated(old: OrdinalBM, new: OrdinalBM, pending: Pending, last: int) -> dict[str, int]:
-    """Let `new`, a copy of `old`, learn all up to this change; how many ratings of what kind."""
-    rows = [row for row in pending.rows if row.number <= last]
-    told = [NewRating(*_ids(row), json.loads(row.rating)) for row in rows if row.rating is not None]
-    pairs = {(one.user, one.item) for one in told}
-    gone = {_ids(row) for row in rows if row.rating is None}
-    for user in pending.erased:
-        gone |= {(user, item) for item in learnt_ratings_of(old, user)}
-    learnt: dict[Hashable, dict[Any, Any]] = {}
-    withdrawn = [
-        (user, item)
-        for user, item in sorted(gone - pairs, key=repr)
-        if item in learnt.setdefault(user, learnt_ratings_of(old, user))
-    ]
-    features = feature_table_of(old, [(item, said) for item, said, _ in pending.described])
-    if told or withdrawn or features is not None:
-        users, items, ratings = zip(*told, strict=True) if told else ([], [], [])
-        batch = ordbm.Ratings(users, items, ratings, scale=old.scale) if told else None
-        new.partial_fit(batch, withdrawn=withdrawn or None, item_features=features)
-    described = 0 if features is None else len(features["item"])
-    return {
-        "ratings": len(told), "withdrawn": len(withdrawn), "erased": len(pending.erased),
-        "described": described,
-    }  # fmt: skip
-
-
 def compared(old: OrdinalBM, new: OrdinalBM, pending: Pending, last: int) -> dict[str, Any]:
     """Both models on the newest ratings, and whether the new one may take over."""
     kept = [row for row in pending.rows if row.number > last and row.rating is not None]
-    held = [NewRating(*_ids(row), json.loads(row.rating or "")) for row in kept[-MOST_CHECKED:]]
+    held = [NewRating(*ids_of(row), json.loads(row.rating or "")) for row in kept[-MOST_CHECKED:]]
     before, _ = left_out_losses(old, held, _said(pending, 0))
     after, _ = left_out_losses(new, held, _said(pending, last))
     sound = bool(np.isfinite(after).all())
@@ -125,15 +80,11 @@ def _said(pending: Pending, after: int) -> dict[Hashable, Said]:
     found: dict[Hashable, dict[Hashable, Any]] = {}
     for row in pending.rows:
         if row.number > after:
-            user, item = _ids(row)
+            user, item = ids_of(row)
             rating = None if row.rating is None else json.loads(row.rating)
             found.setdefault(user, {})[item] = rating
     erased = {user for user, number in pending.erased.items() if number > after}
     return {user: Said(found.get(user, {}), user in erased, 0) for user in found.keys() | erased}
-
-
-def _ids(row: Change) -> tuple[Hashable, Hashable]:
-    return id_of_key(row.user), id_of_key(row.item)
 
 
 def run_update(store: Store, versions: Path, keep: int) -> dict[str, Any]:

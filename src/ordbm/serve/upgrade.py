@@ -34,3 +34,16 @@ def bring_up_to_date(store: Store) -> None:
         command.upgrade(config, "head")
 
     store.write(upgrade)
+
+
+def check_up_to_date(store: Store) -> None:
+    """An error unless there is a database with the tables of this version."""
+    if store.is_sqlite and not Path(store.url.database or "").is_file():
+        raise SettingsError(f"{store.url.database}: there is no such database")
+    current = store.read(lambda one: MigrationContext.configure(one).get_current_revision())
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+    if current != ScriptDirectory.from_config(config).get_current_head():
+        raise SettingsError(
+            "the database has not the tables of this version: `ordbm database migrate` makes them"
+        )
