@@ -19,6 +19,7 @@ from ordbm.persistence import checkpoint
 from ordbm.runtime.progress import Progress
 from ordbm.training import loop
 from ordbm.training.loop import EpochRecord, train
+from ordbm.training.state import copy_arrays
 
 RATINGS = Ratings([1, 1, 2], [1, 2, 1], [3, 4, 5])
 
@@ -36,6 +37,9 @@ class CountingTrainer:
             tell(1.0)
         return -1.0 / self.parameter[0]
 
+    def collect(self):
+        pass
+
     def arrays(self):
         return [self.parameter]
 
@@ -45,6 +49,10 @@ class CountingTrainer:
 
     def state(self):
         return {"parameter": self.parameter}
+
+    def restore(self, arrays, epochs):
+        copy_arrays(arrays, self.state())
+        assert self.parameter[0] == epochs
 
 
 def told(trainer, losses):

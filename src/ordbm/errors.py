@@ -60,6 +60,10 @@ class ThreadsError(OrdbmError, RuntimeError):
     """The system would not start as many threads as were asked for."""
 
 
+class EngineError(OrdbmError, RuntimeError):
+    """The engine that was to learn cannot be had, or does not go on."""
+
+
 class CostError(OrdbmError, MemoryError):
     """A computation refused because its estimated cost is too high; the message states the cost."""
 

@@ -202,6 +202,9 @@ class _Training:
         ]
         return -loss[0] / len(self.ratings)
 
+    def collect(self) -> None:
+        """They are here at any time."""
+
     def arrays(self) -> list[Numbers]:
         return [array for points in self.points for array in points.arrays]
 

@@ -15,6 +15,8 @@ from ordbm.data.csr import CSRPair
 from ordbm.data.ratings import Ratings, as_ratings
 from ordbm.data.scale import RatingScale
 from ordbm.data.standardiser import machine_ratings, standardiser_of
+from ordbm.engines.choice import engine_named
+from ordbm.engines.interface import WorkerEngine
 from ordbm.errors import InterruptedWarning, NotFittedError, SettingsError
 from ordbm.estimator.answers import Answers
 from ordbm.estimator.context_trial import learnt_context, of_some_users
@@ -44,18 +46,20 @@ from ordbm.priors.resolved import ResolvedPriors, priors_of
 from ordbm.runtime.interruption import first_ctrl_c_noted, listening
 from ordbm.runtime.progress import Progress, Tell, teller
 from ordbm.runtime.threads import thread_count
-from ordbm.training.ensemble import Ensemble
 from ordbm.training.estimate import FitEstimate, fit_estimate
 from ordbm.training.feature_learning import learn_features
 from ordbm.training.loop import LOG, Callback, EpochRecord, train
 from ordbm.training.presence_learning import learn_presence
+from ordbm.training.remote_ensemble import ensemble_on
 from ordbm.training.state import Preparation, Saved
 from ordbm.updates.describing import taken_in
 from ordbm.updates.growing import Update
 from ordbm.updates.presence_growth import expect_typical
 
 # What a machine that is only tried does without.
-_ALONE: dict[str, Any] = {"structure": None, "presence": False, "context": False}
+_ALONE: dict[str, Any] = {
+    "structure": None, "presence": False, "context": False, "engine": None,
+}  # fmt: skip
 
 
 @documented_by(Settings)
@@ -156,7 +160,10 @@ class OrdinalBM(Configured, Answers):
                     Checkpoint(checkpoint, settings, self.learner, ratings, validation, told)
                 )
                 saved = keeper.read() if resume else None
-            return self._fit(ratings, validation, callbacks, settings, table, told, keeper, saved)
+            engine = opened.enter_context(engine_named(settings.engine, settings.threads))
+            return self._fit(
+                ratings, validation, callbacks, settings, table, told, keeper, saved, engine
+            )
 
     @listening()
     def partial_fit(
@@ -250,6 +257,7 @@ class OrdinalBM(Configured, Answers):
         told: Told = (None, None),
         keeper: Checkpoint | None = None,
         saved: Saved | None = None,
+        engine: WorkerEngine | None = None,
     ) -> Self:
         _log_cost(self, ratings)
         tell = teller(callbacks)
@@ -297,20 +305,20 @@ class OrdinalBM(Configured, Answers):
             structure=structure,
         )
         self._watch(fitted)
-        trainer = Ensemble(
-            machines, orientations, learner, self.settings.seed, threads, prepared.priors, told,
-            None if told == (None, None) else self.settings.feature_rules,
-        )  # fmt: skip
-        history, interrupted = train(
-            trainer,
-            self.settings.epochs,
-            validate=_validator(fitted, validation) if validation is not None else None,
-            patience=self.settings.patience,
-            callbacks=callbacks,
-            tell=tell,
-            checkpoint=keeper,
-            saved=saved,
-        )
+        with ensemble_on(
+            engine, machines, orientations, learner, self.settings.seed, self.settings.threads,
+            prepared.priors, told, None if told == (None, None) else self.settings.feature_rules,
+        ) as trainer:  # fmt: skip
+            history, interrupted = train(
+                trainer,
+                self.settings.epochs,
+                validate=_validator(fitted, validation) if validation is not None else None,
+                patience=self.settings.patience,
+                callbacks=callbacks,
+                tell=tell,
+                checkpoint=keeper,
+                saved=saved,
+            )
         with first_ctrl_c_noted(lambda: True) as interrupted_now:
             self._learn_features(fitted, told)
             for machine in machines:

@@ -6,6 +6,7 @@ import math
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
+from ordbm.engines.choice import check_engine
 from ordbm.errors import SettingsError
 from ordbm.model.declaration import Checked, leaves, setting
 from ordbm.model.learners import LEARNERS, Learner, PseudoLikelihood, learner_of
@@ -160,6 +161,11 @@ class Settings(Checked):
         None, "Threads to use; results do not depend on it.", kind=int, least=1, optional=True,
         panel=LEARNING_PANEL, default="all cores",
     )  # fmt: skip
+    engine: str | None = setting(
+        None, "Where machines are learnt: on Ray, which this machine has to itself, or a cluster "
+        "has at an address; results are the same.", kind=str, optional=True, check=check_engine,
+        panel=LEARNING_PANEL, metavar="ray[:ADDRESS]", default="this process",
+    )  # fmt: skip
     dtype: DType = setting(
         "float32", "Numbers to compute with.", choices=get_args(DType), panel=LEARNING_PANEL
     )
@@ -206,7 +212,7 @@ class Settings(Checked):
 
 
 # These change no epoch, only how many there are or how soon they are done.
-WITHOUT_EFFECT = ("preset", "epochs", "patience", "threads", "link_budget")
+WITHOUT_EFFECT = ("preset", "epochs", "patience", "threads", "engine", "link_budget")
 
 
 def identity(settings: Settings, learner: Learner, epochs: int) -> dict[str, Any]:

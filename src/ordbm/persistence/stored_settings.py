@@ -43,13 +43,17 @@ RULES: dict[str, Any] = {
 
 
 def packed_settings(told: Mapping[str, Any]) -> Header:
-    """What a model's constructor was told, learner objects with their fields."""
+    """What a model's constructor was told, learner objects with their fields.
+
+    Not where it was learnt: whoever has the file may learn elsewhere.
+    """
     settings = settings_of(**told)
     return {
         name: _packed_learner(value, settings.epochs)
         if isinstance(value, Learner)
         else _packed_setting(name, str(value) if isinstance(value, np.dtype) else value)
         for name, value in told.items()
+        if name != "engine"
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from math import gcd
 
@@ -20,6 +20,7 @@ from ordbm.runtime.arrays import Array
 from ordbm.runtime.interruption import safe_point
 from ordbm.runtime.threads import run_on_threads
 from ordbm.training.alternation import Trainer
+from ordbm.training.state import copy_arrays
 
 
 class Ensemble:
@@ -39,8 +40,11 @@ class Ensemble:
         priors: ResolvedPriors | None = None,
         told: Told = (None, None),
         feature_rules: FeatureRules | None = None,
+        *,
+        first: int = 0,
     ) -> None:
-        self.threads = threads
+        """`first` is the number of the first machine, where these are some of an ensemble's."""
+        self.threads, self.first = threads, first
         self.n_alone = len(machines) - len(machines) % threads  # that learn on one thread each
         self.n_teams = gcd(threads, len(machines) - self.n_alone)  # of those left over
         priors = priors or priors_of(machines[0], ratings, learner.priors, threads)
@@ -49,7 +53,7 @@ class Ensemble:
                 machine,
                 ratings,
                 learner,
-                member_seed(seed, number),
+                member_seed(seed, first + number),
                 1 if number < self.n_alone else threads // self.n_teams,
                 is_new=True,
                 priors=priors,
@@ -64,7 +68,7 @@ class Ensemble:
 
         `tell` is given the share of it all that is done, now and then.
         """
-        objective = np.zeros(len(self.trainers))
+        self.objective = objective = np.zeros(len(self.trainers))  # of each, per rating
         done = np.zeros(len(self.trainers))
         lock = threading.Lock()
 
@@ -100,6 +104,13 @@ class Ensemble:
         """All that one epoch hands to the next, by name."""
         return {
             f"{number}.{name}": array
-            for number, trainer in enumerate(self.trainers)
+            for number, trainer in enumerate(self.trainers, self.first)
             for name, array in trainer.state().items()
         }
+
+    def collect(self) -> None:
+        """Parameters are here at any time."""
+
+    def restore(self, arrays: Mapping[str, Array], epochs: int) -> None:  # noqa: ARG002
+        """Go on from what `state` gave after so many epochs."""
+        copy_arrays(arrays, self.state())

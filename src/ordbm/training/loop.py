@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import NamedTuple, Protocol
@@ -54,8 +54,11 @@ class Learning(Protocol):
     def epoch(self, number: int, tell: Callable[[float], object] | None = None) -> float:
         """Learn for one epoch; the objective."""
 
+    def collect(self) -> None:
+        """Have all parameters here, if they are elsewhere."""
+
     def arrays(self) -> list[Array]:
-        """All parameters being learnt."""
+        """All parameters being learnt, as they were collected."""
 
     @property
     def has_diverged(self) -> bool:
@@ -63,6 +66,9 @@ class Learning(Protocol):
 
     def state(self) -> dict[str, Array]:
         """All that one epoch hands to the next, by name."""
+
+    def restore(self, arrays: Mapping[str, Array], epochs: int) -> None:
+        """Go on from what `state` gave after so many epochs."""
 
 
 class Keeper(Protocol):
@@ -120,7 +126,10 @@ def train(
             objective = trainer.epoch(epoch, _share_teller(tell, epoch, epochs))
             seconds = time.perf_counter() - started
             diverged = not np.isfinite(objective) or trainer.has_diverged
-            found = validate() if validate and not diverged else {}
+            found = {}
+            if validate and not diverged:
+                trainer.collect()
+                found = validate()
             if diverged or not np.isfinite(list(found.values())).all():
                 if run.best:
                     break  # the best epoch is still at hand
@@ -138,6 +147,8 @@ def train(
             run.save()
         else:  # a divergence is nothing to go on from
             run.save(at_once=True)
+    if not run.best:
+        trainer.collect()
     for array, best in zip(trainer.arrays(), run.best, strict=False):
         array[:] = best
     return Training(run.records, interrupted())
@@ -185,11 +196,14 @@ class _Run:
         self.records, self.stopped = records, saved.stopped
         if records[-1].validation:
             self.best = [np.empty_like(array) for array in self.trainer.arrays()]
-        copy_arrays(saved.arrays, self._arrays())
+            copy_arrays(saved.arrays, self._best())
+        self.trainer.restore(saved.arrays, len(records))
 
     def _arrays(self) -> dict[str, Array]:
-        best = {f"best.{number}": array for number, array in enumerate(self.best)}
-        return self.trainer.state() | best
+        return self.trainer.state() | self._best()
+
+    def _best(self) -> dict[str, Array]:
+        return {f"best.{number}": array for number, array in enumerate(self.best)}
 
 
 def _is_over(records: Sequence[EpochRecord], epochs: int, patience: int) -> bool:
