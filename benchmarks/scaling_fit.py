@@ -16,9 +16,10 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 from pyarrow import Table, parquet
 
-from ordbm import OrdinalBM, Ratings
+from ordbm import OrdinalBM, Ratings, read_ratings
 from ordbm.runtime.progress import Progress
 from ordbm.training.loop import EpochRecord
 
@@ -30,17 +31,18 @@ PACKAGES = ("ordbm", "numba", "numpy", "pyarrow")
 
 
 class LinksClock:
-    """A callback that notes when finding links begins and ends."""
+    """A callback that notes when finding links begins and ends, and processor time by epoch."""
 
     def __init__(self) -> None:
         self.moments: list[float] = []
+        self.processor: list[float] = []  # at the end of an epoch
 
     def on_progress(self, progress: Progress) -> None:
         if progress.phase == "links":
             self.moments.append(time.perf_counter())
 
-    def __call__(self, record: EpochRecord) -> None:
-        pass
+    def __call__(self, _: EpochRecord) -> None:
+        self.processor.append(time.process_time())
 
     @property
     def seconds(self) -> float:
@@ -59,7 +61,7 @@ def main() -> None:
     OrdinalBM(**{**settings, "epochs": 1}).fit(Ratings.from_frame(some, item="movie"))
 
     started = time.perf_counter()
-    ratings = Ratings.from_frame(parquet.read_table(arguments.data), item="movie")
+    ratings = read_ratings(arguments.data, item="movie")
     read = time.perf_counter() - started
     clock = LinksClock()
     model = OrdinalBM(**settings)
@@ -76,6 +78,7 @@ def main() -> None:
                 "fit_seconds": fitted,
                 "links_seconds": clock.seconds if settings["item_links"] else 0.0,
                 "epoch_seconds": [record.seconds for record in model.history],
+                "processor_seconds": np.diff(clock.processor).tolist(),
                 "peak_gb": peak_gb(),
                 "versions": {
                     "python": platform.python_version(),

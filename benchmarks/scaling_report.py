@@ -17,42 +17,40 @@ MOST_MINUTES, MOST_GB = 30, 4  # of the full training
 
 
 def epoch_seconds(row: Row) -> float:
-    """The median epoch after the first."""
+    """The median epoch after the first, by the clock."""
     return float(np.median(row["epoch_seconds"][1:]))
 
 
+def processor_seconds(row: Row) -> float:
+    """The same in processor time of all threads: other work hardly changes it."""
+    return float(np.median(row["processor_seconds"]))
+
+
 def kinds(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows of each machine, from few to many ratings."""
+    """The rows of each data set, from few to many ratings."""
     found: dict[str, list[Row]] = {}
-    for row in sorted(rows, key=lambda row: row["ratings"]):
-        links = row["settings"]["item_links"]
-        name = f"{links} item links" if links else "no links"
-        found.setdefault(name, []).append(row)
+    for row in sorted(rows, key=lambda row: (row["items"], row["ratings"])):
+        found.setdefault(f"{row['items']:,} items", []).append(row)
     return found
 
 
 def growth(rows: Sequence[Row]) -> tuple[float, float]:
-    """Slope and intercept of log(seconds per epoch) against log(ratings), by least squares."""
+    """Slope and intercept of log(processor seconds) against log(ratings), by least squares."""
     ratings = np.log([row["ratings"] for row in rows])
-    seconds = np.log([epoch_seconds(row) for row in rows])
+    seconds = np.log([processor_seconds(row) for row in rows])
     slope, intercept = np.polyfit(ratings, seconds, 1)
     return float(slope), float(intercept)
 
 
 def draw(rows: Sequence[Row], out: Path) -> None:
-    """Seconds per epoch, with the fitted line, and nanoseconds per rating."""
+    """Seconds per epoch, and nanoseconds per rating and pass."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     for place, (name, group) in enumerate(kinds(rows).items()):
         colour = f"C{place}"
         ratings = np.array([row["ratings"] for row in group])
-        seconds = np.array([epoch_seconds(row) for row in group])
-        label = name
-        if len(group) > 1:
-            slope, intercept = growth(group)
-            left.plot(ratings, np.exp(intercept) * ratings**slope, color=colour)
-            label = f"{name}: slope {slope:.2f}"
-        left.plot(ratings, seconds, "o", color=colour, label=label)
-        right.plot(ratings, 1e9 * seconds / ratings, "o-", color=colour, label=name)
+        seconds = np.array([processor_seconds(row) for row in group])
+        left.plot(ratings, seconds, "o-", color=colour, label=name)
+        right.plot(ratings, 5e8 * seconds / ratings, "o-", color=colour, label=name)
     for axes in (left, right):
         axes.set_xscale("log")
         ticks = sorted({row["ratings"] for row in rows})
@@ -62,43 +60,38 @@ def draw(rows: Sequence[Row], out: Path) -> None:
         axes.grid(alpha=0.3)
         axes.legend()
     left.set_yscale("log")
-    left.set_ylabel("seconds per epoch")
+    left.set_ylabel("processor seconds per epoch")
     right.set_ylim(bottom=0)
-    right.set_ylabel("nanoseconds per rating and epoch")
+    right.set_ylabel("nanoseconds per rating and pass")
     figure.savefig(out, metadata={"Date": None})
     plt.close(figure)
 
 
 def table(rows: Sequence[Row]) -> str:
-    """A line for each machine and size."""
-    lines = [
-        "| machine | ratings | users | epoch | per rating | first epoch | links | reading | peak |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    """A line for each size."""
+    head = (
+        "| data | ratings | users | threads | per rating and pass | epoch | reading | fit | peak |"
+    )
+    lines = [head, "| --- " * 9 + "|"]
     for name, group in kinds(rows).items():
         for row in group:
-            seconds, first = epoch_seconds(row), row["epoch_seconds"][0]
-            links = f"{row['links_seconds']:.1f} s" if row["links_seconds"] else "–"
+            pass_ns = 5e8 * processor_seconds(row) / row["ratings"]
+            threads = row["settings"]["threads"] or "all"
             lines.append(
-                f"| {name} | {row['ratings']:,} | {row['users']:,} | {seconds:.2f} s "
-                f"| {1e9 * seconds / row['ratings']:.0f} ns | {first:.2f} s | {links} "
-                f"| {row['read_seconds']:.1f} s | {row['peak_gb']:.2f} GB |"
+                f"| {name} | {row['ratings']:,} | {row['users']:,} | {threads} | {pass_ns:.0f} ns "
+                f"| {epoch_seconds(row):.2f} s | {row['read_seconds']:.1f} s "
+                f"| {row['fit_seconds']:.0f} s | {row['peak_gb']:.2f} GB |"
             )
     return "\n".join(lines)
 
 
 def slopes(rows: Sequence[Row]) -> str:
     """The fitted growth of each machine in words."""
-    found = [
-        f"ratings^{growth(group)[0]:.2f} with {name}"
-        for name, group in kinds(rows).items()
-        if len(group) > 1
-    ]
-    if not found:
+    if len(rows) < 2:
         return "There are too few sizes yet to say how time grows."
     return (
-        "By a straight line through these points on log-log axes, the time of an epoch grows as "
-        f"{' and as '.join(found)}; 1 would be exactly linear."
+        "By a straight line through all points on log-log axes, processor time grows as "
+        f"ratings^{growth(rows)[0]:.2f}; 1 would be exactly linear."
     )
 
 
@@ -140,18 +133,20 @@ def page(short: Sequence[Row], full: Sequence[Row]) -> str:
 
 Written by `benchmarks/scaling`; a row of `scaling.jsonl` for each training has its settings,
 versions, checksums and command. Joint ordinal machine, 20 hidden units a side, exact
-pseudo-likelihood, all cores. Samples of the Netflix subset are of whole users drawn at random, so
-that rows keep their length; each training is a process of its own.
+pseudo-likelihood, without links and presence. Samples of the Netflix ratings, of 3,000 items and of
+all, are of whole users drawn at random, so that rows keep their length; each training is a process
+of its own.
 
-![Seconds per epoch and nanoseconds per rating](scaling.svg)
+![Seconds per epoch and nanoseconds per rating and pass](scaling.svg)
 
 {table(short)}
 
 {slopes(short)}
 
-An epoch is the median of those after the first, which also prepares the training. Neither contains
-compiling, which is done before on a few ratings, nor finding links, which happens once and stands
-under "links". Peak memory is of the whole process, reading included.
+An epoch is the median of those after the first, which also compiles and prepares the training, and
+has two passes, one of each side. Time per rating and pass is processor time of all
+threads. Peak memory is of the whole
+process, reading included.
 
 ## Full training
 

@@ -9,6 +9,7 @@ import pytest
 import ordbm
 from ordbm.training import estimate
 from ordbm.training.estimate import LIBRARIES, duration
+from ordbm.training.needs import SideSize
 
 
 def some_ratings(n=20_000, users=400, items=300, levels=5):
@@ -106,7 +107,7 @@ def test_in_words(monkeypatch):
 
 
 def test_a_block_of_rows_has_their_ratings():
-    side = estimate._SideSize(600, 30, 20, 5, 5, 8, 0, 4, False)
+    side = SideSize(600, 30, 20, 5, 5, 8, 0, 4, False)
     learner = ordbm.PseudoLikelihood()
     told = replace(learner, optimiser=replace(learner.optimiser, block_rows=10))
-    assert estimate._block_ratings(told, side) == 200
+    assert side.block_ratings(told) == 200

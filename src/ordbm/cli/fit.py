@@ -73,7 +73,7 @@ def fit(
             "--resume needs --checkpoint DIR: say where the checkpoints are"
         )
     check_model_target(output, force)
-    model = model_options.model()
+    model = model_options.model().set_params(memory=reading.memory)
     ratings, found = ratings_and_facts(source, reading)
     about: dict[str, Any] = {
         "user_features": features_in(user_features, ratings.users, "user"),

@@ -196,8 +196,8 @@ class ReadingOptions(PairOptions):
     memory: Annotated[
         str | None,
         reading(
-            help="What ratings may take in memory, as 8GB; the rest is in mapped files. [default: "
-            "most of what is free]",
+            help="What ratings, and learning from them, may take in memory, as 8GB; the rest is in "
+            "mapped files. [default: most of what is free]",
             metavar="SIZE",
         ),
     ] = None

@@ -45,10 +45,12 @@ from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.priors.resolved import ResolvedPriors, priors_of
 from ordbm.runtime.interruption import first_ctrl_c_noted, listening
 from ordbm.runtime.progress import Progress, Tell, teller
+from ordbm.runtime.scratch import IN_MEMORY
 from ordbm.runtime.threads import thread_count
 from ordbm.training.estimate import FitEstimate, fit_estimate
 from ordbm.training.feature_learning import learn_features
 from ordbm.training.loop import LOG, Callback, EpochRecord, train
+from ordbm.training.needs import training_room
 from ordbm.training.presence_learning import learn_presence
 from ordbm.training.remote_ensemble import ensemble_on
 from ordbm.training.state import Preparation, Saved
@@ -259,6 +261,9 @@ class OrdinalBM(Configured, Answers):
         saved: Saved | None = None,
         engine: WorkerEngine | None = None,
     ) -> Self:
+        scratch, in_turn = IN_MEMORY, False
+        if engine is None:
+            scratch, in_turn = training_room(settings, self.learner, table, ratings)
         _log_cost(self, ratings)
         tell = teller(callbacks)
         prepared = keeper.prepared if keeper else None
@@ -283,6 +288,8 @@ class OrdinalBM(Configured, Answers):
             settings = sized(settings, structure.sizes)
             learner = structured(learner, *structure.priors, gaussian=table.is_gaussian)
             check_size(settings, table, ratings.n_users, ratings.n_items)
+            if engine is None:
+                scratch, in_turn = training_room(settings, learner, table, ratings)
         machines = new_machines(settings, learner.initialisation, table, orientations, links)
         machines = with_row_inputs(machines, told)
         if prepared is None:
@@ -308,6 +315,7 @@ class OrdinalBM(Configured, Answers):
         with ensemble_on(
             engine, machines, orientations, learner, self.settings.seed, self.settings.threads,
             prepared.priors, told, None if told == (None, None) else self.settings.feature_rules,
+            scratch, in_turn=in_turn,
         ) as trainer:  # fmt: skip
             history, interrupted = train(
                 trainer,
@@ -319,6 +327,7 @@ class OrdinalBM(Configured, Answers):
                 checkpoint=keeper,
                 saved=saved,
             )
+        del trainer  # its arrays are many times a machine's
         with first_ctrl_c_noted(lambda: True) as interrupted_now:
             self._learn_features(fitted, told)
             for machine in machines:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ordbm.kernels.correlation import Best, Packing
 
 PAIRS_PER_SECOND = 2e8  # co-rated pairs per second and thread that a refusal reckons with
-BUDGET = 2e10  # co-rated pairs: under two minutes of one thread at that rate
+BUDGET = 5e10  # co-rated pairs: some minutes of one thread at that rate
 MOST_CANDIDATES = 5e7  # partners held by all threads together, 12 bytes each
 ROUNDING = 1e-12  # real-valued sums that cancel to less than this part of their terms are zero
 

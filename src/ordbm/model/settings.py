@@ -12,6 +12,7 @@ from ordbm.model.declaration import Checked, leaves, setting
 from ordbm.model.learners import LEARNERS, Learner, PseudoLikelihood, learner_of
 from ordbm.model.rules import FeatureRules, PresenceRules, SizeRules, StructureRules
 from ordbm.runtime.checks import check_choice, check_count, said
+from ordbm.runtime.memory import bytes_of
 
 FeatureKind = Literal["categorical", "ordinal", "gaussian"]
 Sides = Literal["user", "item", "joint"]
@@ -127,8 +128,9 @@ class Settings(Checked):
         why="as for link_shrinkage",
     )  # fmt: skip
     link_budget: float = setting(
-        2e10, "Co-rated pairs that finding links may visit; beyond, it is refused with the cost.",
-        most=math.inf, panel=MACHINE_PANEL, why="under two minutes of one thread",
+        5e10, "Co-rated pairs that finding links may visit; beyond, it is refused with the cost.",
+        most=math.inf, panel=MACHINE_PANEL,
+        why="some minutes of one thread; all of the Netflix ratings have 3e10",
     )  # fmt: skip
     patience: int = setting(
         3, "With validation ratings: epochs without a better log-loss before stopping; 0: never.",
@@ -165,6 +167,11 @@ class Settings(Checked):
         None, "Where machines are learnt: on Ray, which this machine has to itself, or a cluster "
         "has at an address; results are the same.", kind=str, optional=True, check=check_engine,
         panel=LEARNING_PANEL, metavar="ray[:ADDRESS]", default="this process",
+    )  # fmt: skip
+    memory: Any = setting(
+        None, 'What learning may take in memory, the process and its ratings included, in bytes or '
+        'as "8GB"; what is read in turn is in mapped files beyond.', kind=str, optional=True,
+        check=lambda _, value: bytes_of(value), default="most of what is free",
     )  # fmt: skip
     dtype: DType = setting(
         "float32", "Numbers to compute with.", choices=get_args(DType), panel=LEARNING_PANEL
@@ -212,7 +219,9 @@ class Settings(Checked):
 
 
 # These change no epoch, only how many there are or how soon they are done.
-WITHOUT_EFFECT = ("preset", "epochs", "patience", "threads", "engine", "link_budget")
+WITHOUT_EFFECT = (
+    "preset", "epochs", "patience", "threads", "engine", "memory", "link_budget",
+)  # fmt: skip
 
 
 def identity(settings: Settings, learner: Learner, epochs: int) -> dict[str, Any]:

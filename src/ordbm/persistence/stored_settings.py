@@ -45,7 +45,7 @@ RULES: dict[str, Any] = {
 def packed_settings(told: Mapping[str, Any]) -> Header:
     """What a model's constructor was told, learner objects with their fields.
 
-    Not where it was learnt: whoever has the file may learn elsewhere.
+    Not where it was learnt, nor in which memory: whoever has the file may learn elsewhere.
     """
     settings = settings_of(**told)
     return {
@@ -53,7 +53,7 @@ def packed_settings(told: Mapping[str, Any]) -> Header:
         if isinstance(value, Learner)
         else _packed_setting(name, str(value) if isinstance(value, np.dtype) else value)
         for name, value in told.items()
-        if name != "engine"
+        if name not in ("engine", "memory")
     }
 
 

@@ -22,7 +22,7 @@ from ordbm.priors.counts import count_potentials
 from ordbm.priors.resolved import ResolvedPriors, priors_of, smoothing_of
 from ordbm.priors.response_styles import BiasPrior
 from ordbm.runtime.arrays import Array
-from ordbm.runtime.scratch import Scratch
+from ordbm.runtime.scratch import IN_MEMORY, Scratch
 from ordbm.training.engine import LOCAL, Engine
 from ordbm.training.feature_learning import EffectsLearning
 from ordbm.training.plan import cut_rows, lay_out
@@ -44,7 +44,7 @@ class Trainer:
         priors: ResolvedPriors | None = None,
         told: Told = (None, None),
         feature_rules: FeatureRules | None = None,
-        scratch: Scratch | None = None,
+        scratch: Scratch = IN_MEMORY,
         engine: Engine = LOCAL,
     ) -> None:
         """`is_new`: the machine has learnt nothing, so that neither side has anything to say yet.
@@ -91,7 +91,6 @@ class Trainer:
                     side.parameters.rating_bias[:] = potential
                     side.unknown_bias[:] = unknown
         joint = None not in machine.sides
-        scratch = scratch or Scratch()
         kept_in = isinstance(learner, PseudoLikelihood) and not learner.leave_out
         if joint and kept_in and learner.other_side == "exact" and machine.features.is_gaussian:
             raise SettingsError(
@@ -134,6 +133,7 @@ class Trainer:
                 co_occurrence=priors.co_occurrence.of_columns(number),
                 number=number,
                 engine=engine,
+                scratch=scratch,
             )
             for number, side in enumerate(machine.sides)
             if side is not None

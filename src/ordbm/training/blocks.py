@@ -23,6 +23,7 @@ from ordbm.kernels.structures import (
 from ordbm.model.neighbours import Links
 from ordbm.model.side_scores import link_room
 from ordbm.runtime.arrays import Array
+from ordbm.runtime.scratch import IN_MEMORY, Scratch
 
 CACHE_LINE = 64  # bytes
 LINK_CHUNKS = 8  # tables of link gradients that a block sums; fixed, so that sums are too
@@ -52,13 +53,13 @@ def parts(starts: Array, n: int) -> Array:
     return found
 
 
-def aligned(shape: Any, dtype: Any, value: float = 0.0) -> np.ndarray:
+def aligned(shape: Any, dtype: Any, value: float = 0.0, scratch: Scratch = IN_MEMORY) -> np.ndarray:
     """A new array that has its cache lines for itself.
 
     No vector of it lies on two, and threads that write to their own do not take lines from others.
     """
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    raw = np.zeros(padded(size, CACHE_LINE) + CACHE_LINE, np.uint8)
+    raw = scratch.room(padded(size, CACHE_LINE) + CACHE_LINE, np.uint8)
     first = -raw.ctypes.data % CACHE_LINE
     array = raw[first : first + size].view(dtype).reshape(shape)
     if value:
@@ -74,6 +75,7 @@ def workspace_for(
     links: Links,
     n_pair: int,
     dtype: Any,
+    scratch: Scratch,
     *,
     contrastive: bool,
 ) -> Workspace:
@@ -100,7 +102,7 @@ def workspace_for(
         Gradients(
             context=aligned((rows, d), dtype),
             chunk_context=aligned((0 if contrastive else chunks, rows, d), dtype),
-            coupling=aligned((columns, n_groups, d), dtype),
+            coupling=aligned((columns, n_groups, d), dtype, scratch=scratch),
             bias=aligned((columns, n_levels), dtype),
             hidden_bias=aligned(d, dtype),
             level_bias=aligned(n_levels, dtype),

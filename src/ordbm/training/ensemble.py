@@ -18,6 +18,7 @@ from ordbm.model.rules import FeatureRules
 from ordbm.priors.resolved import ResolvedPriors, priors_of
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.interruption import safe_point
+from ordbm.runtime.scratch import IN_MEMORY, Scratch
 from ordbm.runtime.threads import run_on_threads
 from ordbm.training.alternation import Trainer
 from ordbm.training.state import copy_arrays
@@ -27,7 +28,9 @@ class Ensemble:
     """New machines that learn from the same ratings, each by a seed of its own, an epoch at a time.
 
     As many as there are threads learn at once, each on one: apart they never wait for each other.
-    Those left over after that share all threads out evenly, several at once where that goes.
+    Those left over after that share all threads out evenly, several at once where that goes. With
+    `in_turn` one learns after the other, on all threads: each reads its ratings in an order of its
+    own, and these need not all be in memory.
     """
 
     def __init__(
@@ -40,13 +43,17 @@ class Ensemble:
         priors: ResolvedPriors | None = None,
         told: Told = (None, None),
         feature_rules: FeatureRules | None = None,
+        scratch: Scratch = IN_MEMORY,
         *,
         first: int = 0,
+        in_turn: bool = False,
     ) -> None:
         """`first` is the number of the first machine, where these are some of an ensemble's."""
         self.threads, self.first = threads, first
-        self.n_alone = len(machines) - len(machines) % threads  # that learn on one thread each
-        self.n_teams = gcd(threads, len(machines) - self.n_alone)  # of those left over
+        at_once = 1 if in_turn else threads
+        # So many learn on one thread each, or else in so many teams.
+        self.n_alone = 0 if in_turn else len(machines) - len(machines) % threads
+        self.n_teams = gcd(at_once, len(machines) - self.n_alone)
         priors = priors or priors_of(machines[0], ratings, learner.priors, threads)
         self.trainers = [
             Trainer(
@@ -59,6 +66,7 @@ class Ensemble:
                 priors=priors,
                 told=told,
                 feature_rules=feature_rules,
+                scratch=scratch,
             )
             for number, machine in enumerate(machines)
         ]

@@ -21,6 +21,7 @@ from ordbm.model.rules import FeatureRules
 from ordbm.priors.resolved import ResolvedPriors
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.kernel_cache import sources_digest
+from ordbm.runtime.scratch import IN_MEMORY, Scratch
 from ordbm.runtime.threads import share, thread_count
 from ordbm.training.crew import Crew
 from ordbm.training.ensemble import Ensemble
@@ -227,11 +228,19 @@ def ensemble_on(
     priors: ResolvedPriors,
     told: Told = (None, None),
     feature_rules: FeatureRules | None = None,
+    scratch: Scratch = IN_MEMORY,
+    *,
+    in_turn: bool = False,
 ) -> Iterator[Learning]:
-    """The machines as an ensemble that learns by an engine, or by threads of this process."""
+    """The machines as an ensemble that learns by an engine, or by threads of this process.
+
+    `scratch` and `in_turn` are for the latter.
+    """
     given = (machines, ratings, learner, seed)
     if engine is None:
-        yield Ensemble(*given, thread_count(threads), priors, told, feature_rules)
+        yield Ensemble(
+            *given, thread_count(threads), priors, told, feature_rules, scratch, in_turn=in_turn
+        )
         return
     remote = RemoteEnsemble(engine, *given, threads, priors, told, feature_rules)
     try:

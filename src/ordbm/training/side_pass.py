@@ -19,6 +19,7 @@ from ordbm.priors.counts import count_adaptive_precision
 from ordbm.priors.resolved import expected_couplings
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.interruption import safe_point
+from ordbm.runtime.scratch import IN_MEMORY, Scratch
 from ordbm.runtime.threads import run_on_threads
 from ordbm.training.block_steps import Pass, contrast_block, learn_block
 from ordbm.training.blocks import bounds_of, row_work_for, tile_for, workspace_for
@@ -56,6 +57,7 @@ class SideTraining:
         co_occurrence: Array,
         number: int = 0,
         engine: Engine = LOCAL,
+        scratch: Scratch = IN_MEMORY,
     ) -> None:
         """`rows` are the side's ratings, `column_count` is (C,).
 
@@ -96,6 +98,7 @@ class SideTraining:
             side.links,
             n_pair,
             dtype,
+            scratch,
             contrastive=isinstance(learner, ContrastiveDivergence),
         )
         self.tiles = [
@@ -109,7 +112,9 @@ class SideTraining:
         if isinstance(learner, ContrastiveDivergence):
             chunks = [rows.n_rows]
         self.objective_start = np.cumsum(chunks)  # of each block
-        self.velocity = Parameters(*(np.zeros_like(array) for array in self.parameters))
+        self.velocity = Parameters(
+            *(scratch.room(array.shape, array.dtype) for array in self.parameters)
+        )
         self.order = order
         self.column_count = column_count[order]
         self.noise = Noise(rows, column_count, dtype)
