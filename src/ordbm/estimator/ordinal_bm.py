@@ -45,7 +45,7 @@ from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.priors.resolved import ResolvedPriors, priors_of
 from ordbm.runtime.interruption import first_ctrl_c_noted, listening
 from ordbm.runtime.progress import Progress, Tell, teller
-from ordbm.runtime.scratch import IN_MEMORY
+from ordbm.runtime.scratch import IN_MEMORY, Scratch
 from ordbm.runtime.threads import thread_count
 from ordbm.training.estimate import FitEstimate, fit_estimate
 from ordbm.training.feature_learning import learn_features
@@ -261,9 +261,7 @@ class OrdinalBM(Configured, Answers):
         saved: Saved | None = None,
         engine: WorkerEngine | None = None,
     ) -> Self:
-        scratch, in_turn = IN_MEMORY, False
-        if engine is None:
-            scratch, in_turn = training_room(settings, self.learner, table, ratings)
+        scratch, in_turn = _room(engine, settings, self.learner, table, ratings)
         _log_cost(self, ratings)
         tell = teller(callbacks)
         prepared = keeper.prepared if keeper else None
@@ -288,8 +286,7 @@ class OrdinalBM(Configured, Answers):
             settings = sized(settings, structure.sizes)
             learner = structured(learner, *structure.priors, gaussian=table.is_gaussian)
             check_size(settings, table, ratings.n_users, ratings.n_items)
-            if engine is None:
-                scratch, in_turn = training_room(settings, learner, table, ratings)
+            scratch, in_turn = _room(engine, settings, learner, table, ratings)
         machines = new_machines(settings, learner.initialisation, table, orientations, links)
         machines = with_row_inputs(machines, told)
         if prepared is None:
@@ -481,6 +478,13 @@ def load(path: str | os.PathLike[str], *, memory: float = ANSWER_MEMORY) -> Ordi
     model._fitted, model.history = stored.fitted, stored.history
     model.interrupted, model._file_bytes = stored.interrupted, stored.file_bytes
     return model
+
+
+def _room(
+    engine: WorkerEngine | None, told: Settings, learner: Learner, table: Features, ratings: Ratings
+) -> tuple[Scratch, bool]:
+    """Where arrays of learning here are to be, and whether machines learn one after the other."""
+    return (IN_MEMORY, False) if engine else training_room(told, learner, table, ratings)
 
 
 def _fold_in_priors(fitted: FittedModel, priors: Priors, resolved: ResolvedPriors) -> FoldInPriors:

@@ -55,6 +55,9 @@ class Scratch:
         found[...] = array
         return found
 
+    def __repr__(self) -> str:
+        return f"Scratch({self.memory})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Scratch, (self.memory, self._folder)  # a copy has no arrays yet
 
