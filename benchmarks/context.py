@@ -3,9 +3,10 @@
     benchmarks/context [--data ml-1m,ml-100k,ml-small] [--split 0.2,0.1,time] [--members N] [--peer]
                        [--minutes M] [--validation] [--checkpoint FOLDER]
 
-Splits are 80/20 and 90/10 by user at random, and the latest fifth of all ratings (`time`). A random
-split holds out ratings between those of the same evening. `--validation` holds a tenth out of the
-training part instead, and leaves the test ratings alone: all that was chosen was chosen so.
+Splits are 80/20 and 90/10 by user at random, those of the accuracy table on MovieLens 1M
+(`table-0.2` and `table-0.1`: movies with at least 20 ratings), and the latest fifth of all ratings
+(`time`). A random split holds out ratings between those of the same evening. `--validation` holds a
+tenth out of the training part instead, and leaves the test ratings alone.
 With `--checkpoint` a call that was ended goes on where it was when it is said again.
 Each finished measurement is a row of `benchmarks/results/context.jsonl`, and `context.md` a table
 of them all.
@@ -22,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import splits
+from data import MIN_RATINGS
 from provenance import commit, cpu_model
 
 import ordbm
@@ -34,6 +37,7 @@ SPLITS: dict[str, tuple[float, Any]] = {
     "0.1": (0.1, "user"),
     "time": (0.2, "time"),
 }
+TABLE = {"table-0.2": "ml-1m-80", "table-0.1": "ml-1m-90"}
 ROWS, PAGE = HERE / "results" / "context.jsonl", HERE / "results" / "context.md"
 SCORES = {"rmse": "RMSE", "mae_mean": "MAE", "log_loss": "log-loss"}
 
@@ -43,6 +47,39 @@ Row = dict[str, Any]
 def untimed(ratings: ordbm.Ratings) -> ordbm.Ratings:
     """The same without times."""
     return ordbm.Ratings.of_rows(ratings.users, ratings.items, ratings.scale, ratings.by_user)
+
+
+def table_parts(
+    ratings: ordbm.Ratings, split: str, files: Path
+) -> tuple[ordbm.Ratings, ordbm.Ratings]:
+    """(train, test) of the accuracy table, with their times."""
+    stored = splits.split(TABLE[split], 0, files)
+    frame = ratings.to_frame()
+    user, item, when = (np.asarray(frame[name]) for name in ("user", "item", "time"))
+    movies, count = np.unique(item, return_counts=True)
+    kept = np.isin(item, movies[count >= MIN_RATINGS])
+    (_, user), (movies, item) = (
+        np.unique(column[kept], return_inverse=True) for column in (user, item)
+    )
+    pair = user * len(movies) + item
+    order = np.argsort(pair)
+    train, pairs, answers = (np.load(path) for path in (stored.train, stored.pairs, stored.answers))
+    parts = []
+    for asked, levels in ((train, train), (pairs, answers)):
+        place = np.searchsorted(
+            pair[order], asked["user"].astype(np.int64) * len(movies) + asked["item"]
+        )
+        values = levels["values"]
+        parts.append(
+            ordbm.Ratings(
+                asked["user"],
+                asked["item"],
+                values[levels["level"]],
+                scale=values.tolist(),
+                times=when[kept][order][place],
+            )
+        )
+    return parts[0], parts[1]
 
 
 def ours(
@@ -121,8 +158,11 @@ def main() -> None:
     for data in told.data.split(","):
         ratings = ordbm.read_ratings(told.files / SETS[data])
         for name in told.split.split(","):
-            fraction, by = SPLITS[name]
-            train, test = ordbm.hold_out(ratings, fraction, seed=0, by=by)
+            by = SPLITS[name][1] if name in SPLITS else "user"
+            if name in TABLE:
+                train, test = table_parts(ratings, name, told.files)
+            else:
+                train, test = ordbm.hold_out(ratings, SPLITS[name][0], seed=0, by=by)
             if told.validation:
                 train, test = ordbm.hold_out(train, 0.1, seed=1, by=by)
             split = f"{name}{', validation' if told.validation else ''}"

@@ -13,7 +13,15 @@ from ordbm.data.csr import CSR
 from ordbm.errors import ModelFileError, RatingsError, SettingsError
 from ordbm.inference.context_forces import _directions, _orders
 from ordbm.inference.people import Users
-from ordbm.kernels.context import FIRST_COLUMN, ORDER, TIME, context_means
+from ordbm.kernels.context import (
+    ANY_ITEMS,
+    FIRST_COLUMN,
+    LIKE_ITEMS,
+    ORDER,
+    RATED_TOGETHER,
+    TIME,
+    context_means,
+)
 from ordbm.model.context_links import ContextLinks, level_basis
 from ordbm.persistence.container import read_container, write_container
 from ordbm.training.context_learning import PRECISION, context_weights
@@ -52,9 +60,16 @@ def ids_of(ratings):
 
 
 KERNELS = [
-    (TIME, 10.0, False), (TIME, 300.0, True), (TIME, 0.0, False), (ORDER, 1.5, False),
-    (FIRST_COLUMN, 0.0, False), (FIRST_COLUMN, 0.0, True),
+    (TIME, 10.0, ANY_ITEMS), (TIME, 300.0, LIKE_ITEMS), (TIME, 0.0, ANY_ITEMS),
+    (ORDER, 1.5, ANY_ITEMS), (FIRST_COLUMN, 0.0, ANY_ITEMS), (FIRST_COLUMN, 0.0, LIKE_ITEMS),
+    (TIME, 200.0, RATED_TOGETHER),
 ]  # fmt: skip
+
+
+def often_together(rated, item):
+    """By the book: how often each item was rated by those who rated this one; (users, items)."""
+    both = (rated & rated[:, [item]]).sum(axis=0)
+    return (both / np.sqrt(np.maximum(rated.sum(axis=0), 1) * rated[:, item].sum())) ** 4
 
 
 def test_sums_are_those_of_the_formula():
@@ -66,25 +81,36 @@ def test_sums_are_those_of_the_formula():
     place[[2, 4], 1] = np.inf
     residual = rng.standard_normal((9, 2))
     person, item = np.array([0, 0, 1, 2, 2]), np.array([2, 4, 1, 6, 6])
+    rated = rng.random((6, 7)) < 0.6
+    rated[0] = True
+    by_user, by_item = (csr_of(table) for table in (rated, rated.T))
     at = np.array([[100.0, 1.0], [0.0, 0.0], [7.0, 1.0], [200.0, -np.inf], [-np.inf, 1.0]])
     rows = CSR(start, column, column, np.empty(0), column[:0])
     axes, scales, alike = map(np.array, zip(*KERNELS, strict=True))
-    shrinkage = np.where(alike, 1.0, 5.0)
+    shrinkage = np.where(alike > 0, 1.0, 5.0)
     direction = rng.standard_normal((7, 3))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     out = np.full((5, len(scales), 2), np.nan)
     context_means(
         0, 5, person, item, at, start, column, place, _orders(rows, place[:, 0]), residual,
-        direction, axes, scales, alike, shrinkage, np.empty(out.shape[:2]), out,
+        direction, axes, scales, alike, shrinkage, *by_user, *by_item, np.empty(7, np.int64),
+        np.empty(out.shape[:2]), out,
     )  # fmt: skip
     for p in range(5):
         mine = [j for j in range(start[person[p]], start[person[p] + 1]) if column[j] != item[p]]
         for k, (axis, scale, like) in enumerate(KERNELS):
             near = np.array([nearness(at[p], place, mine, j, axis, scale) for j in mine])
-            if like:
+            if like == RATED_TOGETHER:
+                near = near * often_together(rated, item[p])[column[mine]]
+            elif like:
                 near = near * np.maximum(direction[column[mine]] @ direction[item[p]], 0) ** 4
             expected = (near[:, None] * residual[mine]).sum(axis=0) / (shrinkage[k] + near.sum())
             np.testing.assert_allclose(out[p, k], expected, rtol=1e-12)
+
+
+def csr_of(table):
+    """(start, column) of a table of truths."""
+    return np.append(0, np.cumsum(table.sum(axis=1))), np.nonzero(table)[1]
 
 
 def nearness(at, place, others, j, axis, scale):
@@ -108,7 +134,7 @@ def nearness(at, place, others, j, axis, scale):
 def links_of(weight):
     """Links by whatever kernels."""
     n = len(weight)
-    return ContextLinks(np.zeros(n, int), np.ones(n), np.zeros(n, bool), np.ones(n), weight)
+    return ContextLinks(np.zeros(n, int), np.ones(n), np.zeros(n, np.uint8), np.ones(n), weight)
 
 
 def test_weights_are_where_the_penalised_log_likelihood_is_flat_and_no_other_is_higher():
@@ -117,13 +143,13 @@ def test_weights_are_where_the_penalised_log_likelihood_is_flat_and_no_other_is_
     proba = rng.dirichlet(np.ones(4), 500)
     force = rng.standard_normal((500, 3, 2))
     truth = ContextLinks(
-        np.zeros(3, int), np.ones(3), np.zeros(3, bool), 1.0, rng.standard_normal((3, 2))
+        np.zeros(3, int), np.ones(3), np.zeros(3, np.uint8), 1.0, rng.standard_normal((3, 2))
     )
     level = np.array([rng.choice(4, p=p) for p in truth.in_context(proba, force, basis)])
 
     def value(weight):
         found = ContextLinks(
-            np.zeros(3, int), np.ones(3), np.zeros(3, bool), 1.0, weight
+            np.zeros(3, int), np.ones(3), np.zeros(3, np.uint8), 1.0, weight
         ).in_context(proba, force, basis)
         return np.log(found[np.arange(500), level]).sum() - PRECISION / 2 * (weight**2).sum()
 
@@ -142,7 +168,7 @@ def test_a_context_tilts_by_the_exponential_of_its_features():
     basis = level_basis(np.array([1.0, 2.0, 3.0]))
     proba = np.array([[0.2, 0.3, 0.5]])
     links = ContextLinks(
-        np.zeros(1, int), np.ones(1), np.zeros(1, bool), 1.0, np.array([[0.7, -0.2]])
+        np.zeros(1, int), np.ones(1), np.zeros(1, np.uint8), 1.0, np.array([[0.7, -0.2]])
     )
     force = np.array([[[1.5, 2.0]]])
     expected = proba[0] * np.exp(0.7 * 1.5 * basis[:, 0] - 0.2 * 2.0 * basis[:, 1])
@@ -172,9 +198,12 @@ def test_times_that_tell_nothing_are_worth_little(split):
     assert np.abs(quiet.context.weight).sum() < 0.6 * np.abs(loud.context.weight).sum()
 
 
-def test_an_answer_is_the_formula_with_the_residuals_of_the_others(model):
+@pytest.mark.parametrize("known", [True, False])
+def test_an_answer_is_the_formula_with_the_residuals_of_the_others(model, known):
     state, links = model._state, model.context
-    user, item, at = 7, 3, 604800.0 + 100.0
+    user, at = 7, 604800.0 + 100.0
+    has = {item for item, _ in grown_ratings(model, user)}
+    item = next(item for item in range(40) if (item in has) == known)
     code, target = state.users.codes([user])[0], state.items.codes([item])[0]
     rows = state.given.by_user
     mine = slice(rows.start[code], rows.start[code + 1])
@@ -185,10 +214,13 @@ def test_an_answer_is_the_formula_with_the_residuals_of_the_others(model):
     tilt = np.zeros(5)
     place, among = state.places[mine], np.flatnonzero(others)
     direction = _directions(state)
+    rated = np.zeros((rows.n_rows, len(state.items)), bool)
+    rated[rows.row, rows.column] = True
+    often = often_together(rated, target)[rows.column[mine]]
     likeness = np.maximum(direction[rows.column[mine]] @ direction[target], 0) ** 4
     for k, (axis, scale) in enumerate(zip(links.axes, links.scales, strict=True)):
         near = np.array([nearness([at], place, among, j, axis, scale) for j in range(len(ids))])
-        near = near * others * (likeness if links.alike[k] else 1.0)
+        near = near * others * (1.0, likeness, often)[links.alike[k]]
         force = near @ residual / (links.shrinkage[k] + near.sum())
         tilt += basis @ (links.weight[k] * force)
     expected = model.predict_proba(user, item)[0] * np.exp(tilt)
@@ -331,17 +363,17 @@ def grown_ratings(model, user):
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
-        ("context.axis", np.full(10, 2)),
-        ("context.axis", np.full(10, -1)),
-        ("context.scale", np.array([60.0, 600.0, -1.0, 5.0] + [1.0] * 6)),
-        ("context.scale", np.array([60.0, 600.0, np.nan, 5.0] + [1.0] * 6)),
+        ("context.axis", np.full(16, 2)),
+        ("context.axis", np.full(16, -1)),
+        ("context.scale", np.array([60.0, 600.0, -1.0, 5.0] + [1.0] * 12)),
+        ("context.scale", np.array([60.0, 600.0, np.nan, 5.0] + [1.0] * 12)),
         ("context.scale", np.ones(1001)),
-        ("context.alike", np.full(10, 2, np.uint8)),
+        ("context.alike", np.full(16, 3, np.uint8)),
         ("context.shrinkage", np.zeros(1)),
         ("context.shrinkage", np.array([np.inf])),
-        ("context.weight", np.full((10, 2), 1e9)),
-        ("context.weight", np.full((10, 2), np.nan)),
-        ("context.weight", np.zeros((10, 3))),
+        ("context.weight", np.full((16, 2), 1e9)),
+        ("context.weight", np.full((16, 2), np.nan)),
+        ("context.weight", np.zeros((16, 3))),
         ("ratings.time", None),
     ],
 )

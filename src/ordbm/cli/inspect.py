@@ -208,8 +208,9 @@ def _in_words(model: OrdinalBM) -> str:
         return "not learnt"
     columns = [f"{{:g}} of {name}" for name in model.known_ratings().context.names]
     said = ["{:g} s", "{:g} ratings", *columns]
+    among = "", " among like items", " among items rated together"
     return ", ".join(
-        f"{said[axis].format(scale)}{' among like items' * alike}: {mean:.2f} of the mean and "
+        f"{said[axis].format(scale)}{among[alike]}: {mean:.2f} of the mean and "
         f"{square:.2f} of the spread"
         for axis, scale, alike, (mean, square) in zip(
             links.axes, links.scales, links.alike.tolist(), links.weight.tolist(), strict=True

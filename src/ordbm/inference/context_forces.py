@@ -39,7 +39,8 @@ def context_forces(
     out = np.zeros((len(items), len(links.scales), N_FEATURES))
     direction = state.kept("directions of items", lambda: _directions(state))
     at = np.where(at == UNKNOWN, -UNKNOWN, at)  # infinitely far from what is UNKNOWN there
-    for some, pairs in _parts(people.given, person):
+    by_user, by_item = state.given
+    for some, pairs in _parts(people.given, person, items):
         rows = people.given.rows_of(some)
         place = people.given_places[people.given.positions_of(some)]
         order = _orders(rows, place[:, TIME])
@@ -62,7 +63,8 @@ def context_forces(
             context_means(
                 begin, end, number, *asked, rows.start, rows.column, place, order, residual,
                 direction, links.axes, links.scales, links.alike, links.shrinkage,
-                np.empty(found.shape[:2]), found,
+                by_user.start, by_user.column, by_item.start, by_item.column,
+                np.empty(len(state.items), np.int64), np.empty(found.shape[:2]), found,
             )  # fmt: skip
 
         run_on_threads(state.threads, work)
@@ -112,8 +114,8 @@ def _orders(rows: CSR, time: Numbers) -> Numbers:
     return found - rows.start[person]
 
 
-def _parts(given: CSR, person: Codes) -> Iterator[tuple[Codes, Codes]]:
-    """Known people, some at a time, and the pairs that are about them."""
+def _parts(given: CSR, person: Codes, items: Codes) -> Iterator[tuple[Codes, Codes]]:
+    """Known people, some at a time, and the pairs that are about them, item by item."""
     known = np.unique(person[person >= 0])
     end = np.cumsum(given.sizes_of(known))
     part = end // RATINGS_AT_ONCE
@@ -121,7 +123,8 @@ def _parts(given: CSR, person: Codes) -> Iterator[tuple[Codes, Codes]]:
     for number in np.unique(part):
         some = known[part == number]
         first, last = np.searchsorted(person[order], [some[0], some[-1] + 1])
-        yield some, order[first:last]
+        pairs = order[first:last]
+        yield some, pairs[np.argsort(items[pairs], kind="stable")]
 
 
 def _residuals(state: FittedModel, people: People, person: Codes, rows: CSR) -> Numbers:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ordbm.data.context_columns import NO_CONTEXT, UNKNOWN, ContextColumns
-from ordbm.kernels.context import FIRST_COLUMN, TIME
+from ordbm.kernels.context import FIRST_COLUMN, RATED_TOGETHER, TIME
 from ordbm.model.context_links import N_FEATURES, ContextLinks
 from ordbm.model.machine import LARGEST_PARAMETER
 from ordbm.persistence.container import Arrays, taken
@@ -94,10 +94,10 @@ def unpacked_context(
     for what, found, least, most in (
         ("an axis", axes, TIME, FIRST_COLUMN + len(columns.names) - 1),
         ("a scale", scales, 0, _LARGEST_SCALE),
-        ("the likeness of items", alike, 0, 1),
+        ("the likeness of items", alike, 0, RATED_TOGETHER),
         ("the shrinkage", shrinkage, np.finfo(float).tiny, _LARGEST_SCALE),
         ("a weight", weight, -LARGEST_PARAMETER, LARGEST_PARAMETER),
     ):
         if not ((found >= least) & (found <= most)).all():
             raise ValueError(f"{what} of links by context is out of range")
-    return ContextLinks(axes, scales, alike.astype(bool), shrinkage, weight)
+    return ContextLinks(axes, scales, alike, shrinkage, weight)

@@ -7,7 +7,7 @@ import numpy as np
 from ordbm.runtime.arrays import Array, Codes, Numbers
 
 PRECISION = 10.0  # of the prior of weights around zero: little beside some thousand ratings
-TRIAL_RATINGS = 200_000  # that the trial machine learns from: enough for a few weights
+TRIAL_RATINGS = 1_000_000  # that the trial machine learns from, at most
 HELD_OUT = 0.1
 _STEPS = 30
 
