@@ -219,7 +219,7 @@ def mixed(service: Service, model: Any, count: int, swaps: int) -> dict[str, Any
         "wrong": [*load.wrong[:10], *lost.wrong[:10], *swapper.faults],
         "memory_mb": _between(memory, quarters, np.median),
         "memory_at_rest_mb": _between(memory, [*swapper.at, load.seconds], np.min),
-        "memory_by_second": [(round(second), round(mb)) for second, mb in memory],
+        "memory_by_second": {round(second): round(mb) for second, mb in memory[::10]},
     }  # fmt: skip
 
 

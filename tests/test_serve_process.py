@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 import time
+from contextlib import suppress
 
 import httpx2 as httpx
 import pytest
@@ -75,6 +76,16 @@ def test_a_body_that_does_not_come_is_not_waited_for(two_workers):
         slow.sendall(head + b"Content-Length: 100\r\n\r\n{")
         slow.settimeout(60)
         assert slow.recv(2000).startswith(b"HTTP/1.1 408")
+    with socket.create_connection((host, int(port))) as dripping:
+        dripping.sendall(head + b"Content-Length: 1000\r\n\r\n")
+        dripping.settimeout(0.5)
+        told = b""
+        while not told:  # each byte comes in time, and all of them never would
+            with suppress(BrokenPipeError, ConnectionResetError):
+                dripping.sendall(b" ")
+            with suppress(TimeoutError):
+                told = dripping.recv(2000)
+        assert told.startswith(b"HTTP/1.1 408")
     with socket.create_connection((host, int(port))) as odd:
         odd.sendall(b"nonsense\r\n\r\n")
         odd.settimeout(60)
@@ -224,6 +235,28 @@ def test_without_a_browser_it_serves_and_lists_are_kept_at_an_orderly_end(model_
         kept = set(connection.execute(select(LISTS.c.list_id)).scalars())
     store.close()
     assert kept == {one.json()["list_id"] for one in asked}
+
+
+@pytest.mark.parametrize("flood", ["one header", "many", "address"])
+def test_headers_without_an_end_are_not_kept(two_workers, flood):
+    host, port = two_workers.url.removeprefix("http://").split(":")
+    begin = (
+        b"GET /" if flood == "address" else b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nX: "
+    )
+    more = b"X-Y: z\r\n" * 2000 if flood == "many" else b"x" * 14_000
+    with socket.create_connection((host, int(port))) as client:
+        client.settimeout(60)
+        sent = 0
+        with suppress(BrokenPipeError, ConnectionResetError):
+            client.sendall(begin)
+            while sent < 100_000_000:
+                client.sendall(more)
+                sent += len(more)
+        assert sent < 100_000_000  # what the buffers of the system hold, and no more
+    usual = {"X-Long": "x" * 20_000}
+    assert two_workers.client.get("/health/live", headers=usual).status_code == 200
+    whole = {f"X-{n}": "x" * 7_000 for n in range(10)}
+    assert two_workers.client.get("/health/live", headers=whole).status_code == 431
 
 
 def test_a_client_that_reads_nothing_is_let_go(monkeypatch):

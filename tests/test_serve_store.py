@@ -5,6 +5,7 @@ import json
 import resource
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -168,6 +169,11 @@ def test_one_holder_has_a_lease_until_it_ends_or_runs_out(store):
     store.write(lambda connection: end_lease(connection, "x", "a"))
     assert take("b", seconds=-1.0)
     assert take("c")
+    with pytest.MonkeyPatch.context() as patch:
+        now = time.time()
+        patch.setattr("ordbm.serve.model_versions.time.time", lambda: now - 86_400)
+        assert take("d")  # the clock was put back, and nobody has a lease for a day
+        assert not take("c")
 
 
 def test_one_version_is_active_and_kept_ones_can_come_back(store, tmp_path):

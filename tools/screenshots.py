@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
+import numpy as np
 from browser import ARGUMENTS, browser_path
 from playwright.sync_api import Browser, sync_playwright
 
@@ -39,7 +40,14 @@ def served() -> Iterator[str]:
     if not MODEL.is_file():
         sys.exit(f"{MODEL} is not there: make build/demo.ordbm")
     with tempfile.TemporaryDirectory() as folder:
-        told = ["--database", f"sqlite:///{folder}/ratings.sqlite3", "--titles", "movielens-small"]
+        told = [
+            "--database",
+            f"sqlite:///{folder}/ratings.sqlite3",
+            "--titles",
+            "movielens-small",
+            "--log-level",
+            "error",
+        ]  # nobody reads the log, and a full pipe would stop it
         process = subprocess.Popen(
             [sys.executable, "-m", "ordbm", "serve", MODEL, "--port", "0", *told],
             stderr=subprocess.PIPE, text=True,
@@ -50,15 +58,39 @@ def served() -> Iterator[str]:
             url = next(lines).split()[1]
             while not _is_ready(url):
                 time.sleep(0.2)
+            _store_some(url)
             yield url
         finally:
             process.terminate()
             process.communicate()
 
 
+def _store_some(url: str) -> None:
+    """Ratings of people who came, for the operator to look at."""
+    rng = np.random.default_rng(0)
+    items = [one["item"] for one in _asked(f"{url}/v1/items?limit=200")["items"]]
+    lines = [
+        json.dumps({"user": 9000 + user, "item": items[item], "rating": max(0.5, level / 2)})
+        for user in range(30)
+        for item, level in zip(
+            rng.choice(200, 12, replace=False).tolist(),
+            np.clip(np.rint(rng.normal(7.4, 1.8, 12)), 1, 10).tolist(),
+            strict=True,
+        )
+    ]
+    headers = {"Content-Type": "application/x-ndjson"}
+    told = "\n".join(lines).encode()
+    _asked(Request(f"{url}/v1/ratings", told, headers))  # noqa: S310
+
+
+def _asked(what: Any) -> Any:
+    with urlopen(what, timeout=60) as answer:  # noqa: S310
+        return json.load(answer)
+
+
 def _is_ready(url: str) -> bool:
     try:
-        with urlopen(f"{url}/health/ready") as answer:  # noqa: S310
+        with urlopen(f"{url}/health/ready", timeout=30) as answer:  # noqa: S310
             return bool(answer.status == 200)
     except (URLError, OSError):
         return False
@@ -68,6 +100,7 @@ def take(browser: Browser, url: str, view: str, path: Path, **told: Any) -> None
     """One picture, of a visitor who has rated a few titles; of the list, after one more."""
     titles = load_titles("movielens-small")
     context = browser.new_context(reduced_motion="reduce", **told)
+    context.set_default_timeout(120_000)
     page = context.new_page()
     page.goto(url)
     for name, ratings in (("you", YOURS), ("companion", THEIRS)):
@@ -96,17 +129,19 @@ def main() -> None:
     """Take them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--for-docs", action="store_true", help=f"only {SHOWN.relative_to(ROOT)}")
-    for_docs = parser.parse_args().for_docs
-    program, told = browser_path()
+    parser.add_argument("views", nargs="*", choices=[*VIEWS, []], help="all unless said")
+    told = parser.parse_args()
+    for_docs, told_views = told.for_docs, told.views
+    program, why = browser_path()
     if program is None:
-        sys.exit(told)
+        sys.exit(why)
     with served() as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
         if for_docs:
             size = {"width": 1280, "height": 840}
             take(browser, url, "list", SHOWN, viewport=size, device_scale_factor=1.5)
             return
-        for view in VIEWS:
+        for view in told_views or VIEWS:
             for name, (width, height) in SIZES.items():
                 for scheme in ("light", "dark"):
                     path = ROOT / "build" / "screenshots" / f"{view}-{name}-{scheme}.png"

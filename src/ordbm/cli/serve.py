@@ -72,6 +72,9 @@ def serve(
     max_batch: Annotated[int, Option(help="Questions in a request.", min=1)] = 100,
     queue: Annotated[int, Option(help="Requests of a worker that may wait.", min=0)] = 64,
     timeout: Annotated[float, Option(help="Seconds for a request.", min=0.1)] = 10.0,
+    keep_lists: Annotated[
+        float, Option(help="Days that lists which were shown are kept.", min=0)
+    ] = 30.0,
     opened: Annotated[
         bool, Option("--open", help="Open it in a browser when it is ready.", metavar="")
     ] = False,
@@ -93,7 +96,7 @@ def serve(
         model=model, database=database_url(database, model), key_file=key_file,
         open_elsewhere=open_to_all, host=host, port=port, workers=workers,
         update_every=60 * update_every, rate=rate, max_body=max_body, max_batch=max_batch,
-        queue=queue, timeout=timeout, log_level=log_level,
+        queue=queue, timeout=timeout, log_level=log_level, keep_lists=86400 * keep_lists,
     )  # fmt: skip
     from ordbm.serve.serving import prepare, serve_until_told
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, and_, bindparam, case, func, or_, select
 
-from ordbm.serve.id_text import id_of_key, key_of_id, plain_id
+from ordbm.serve.id_text import folded, id_of_key, key_of_id, plain_id
 from ordbm.serve.model_slot import Served
 from ordbm.serve.rating_rows import ROWS_AT_ONCE, insert
 from ordbm.serve.schema import ITEMS
@@ -19,12 +18,6 @@ from ordbm.serve.store import Store, next_number
 _TITLES = select(ITEMS.c.item, ITEMS.c.title).where(
     ITEMS.c.item.in_(bindparam("keys", expanding=True))
 )
-
-
-def folded(text: str) -> str:
-    """Text as it is searched: lower case, without accents, one space between words."""
-    plain = unicodedata.normalize("NFKD", text.casefold())
-    return " ".join("".join(c for c in plain if not unicodedata.combining(c)).split())
 
 
 def list_model_items(store: Store, served: Served) -> None:

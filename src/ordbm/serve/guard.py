@@ -25,6 +25,7 @@ from ordbm.serve.tracing import RequestSpan
 
 ACCESS = logging.getLogger("ordbm.serve.access")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+SLOWEST = 10_000  # bytes of a body that have to come in a second
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 _LOCAL_HOST = re.compile(r"(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?", re.IGNORECASE)
 
@@ -165,20 +166,27 @@ class _Answer:
 
 
 class _Body:
-    """Receives so many bytes at most, and waits for the next ones so long at most."""
+    """Receives so many bytes at most, and waits so long at most, however few come at a time.
+
+    All waiting counts, and what comes earns more of it, so that a body may be as long as it is
+    allowed to be, and none can be dragged out.
+    """
 
     def __init__(self, receive: Any, most: int, timeout: float) -> None:
         self._receive, self._most, self._timeout = receive, most, timeout
-        self._left, self._whole = most, False
+        self._left, self._whole, self._patience = most, False, timeout
 
     async def __call__(self) -> Any:
         if self._whole:  # what comes now is the end of the connection, at any time
             return await self._receive()
+        began = time.monotonic()
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self._patience):
                 message = await self._receive()
         except TimeoutError:
             raise HTTPException(408, "the body did not arrive in time") from None
+        earned = len(message.get("body", b"")) / SLOWEST - (time.monotonic() - began)
+        self._patience = min(self._timeout, self._patience + earned)
         self._left -= len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
         if self._left < 0:

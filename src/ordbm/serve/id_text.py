@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Hashable
 from typing import Any
 
@@ -85,6 +86,24 @@ def key_of_id(value: Hashable) -> str:
     return key
 
 
+def check_text(text: str) -> str:
+    """The text, unless it has half a character, which JSON can escape and UTF-8 cannot have."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise RatingsError(
+            "text with half a character (a lone surrogate): give whole ones"
+        ) from None
+    return text
+
+
+def folded(text: str) -> str:
+    """Text as it is searched: lower case, without accents, one space between words."""
+    whole = text.encode("utf-8", "replace").decode().replace("\x00", " ")
+    plain = unicodedata.normalize("NFKD", whole.casefold())
+    return " ".join("".join(c for c in plain if not unicodedata.combining(c)).split())
+
+
 def id_of_key(key: str) -> Hashable:
     """The id that `key_of_id` wrote."""
     found: Hashable = unpacked(json.loads(key))
@@ -93,4 +112,4 @@ def id_of_key(key: str) -> Hashable:
 
 def plain_id(value: Hashable) -> Any:
     """An id in JSON's terms."""
-    return value if isinstance(value, int | str) else packed(value)
+    return value if isinstance(value, int) else packed(value)

@@ -123,7 +123,8 @@ def take_lease(connection: Connection, name: str, holder: str, seconds: float) -
     statement = statement.on_conflict_do_update(
         index_elements=[LEASES.c.name],
         set_={"holder": holder, "until": now + seconds},
-        where=or_(LEASES.c.until < now, LEASES.c.holder == holder),
+        # One that would end later than any can was taken before the clock was put back.
+        where=or_(LEASES.c.until < now, LEASES.c.until > now + seconds, LEASES.c.holder == holder),
     )
     connection.execute(statement)
     held = select(LEASES.c.holder).where(LEASES.c.name == name)

@@ -13,7 +13,9 @@ from ordbm.serve.problems import MEDIA_TYPE, document
 HEADER_SECONDS = 10.0
 READ_SECONDS = 30.0  # in which a client must read some of what waits to be sent
 MOST_CONNECTIONS = 1000
-_STATUS = {400: "Bad Request", 408: "Request Timeout", 503: "Service Unavailable"}
+MOST_HEADER_BYTES = 64_000  # of a request's first line and headers
+_STATUS = {400: "Bad Request", 408: "Request Timeout", 431: "Request Header Fields Too Large",
+           503: "Service Unavailable"}  # fmt: skip
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -21,6 +23,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     _deadline: asyncio.TimerHandle | None = None
     _stuck: asyncio.TimerHandle | None = None
+    _header_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
         """Expect the headers of a request from here on."""
@@ -36,6 +39,14 @@ class PatientProtocol(HttpToolsProtocol):
         self._stop_expecting()
         self._goes_on()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Count what comes while headers are expected: the parser would keep any amount."""
+        if self._deadline is not None:
+            self._header_bytes += len(data)
+        super().data_received(data)
+        if self._deadline is not None and self._header_bytes > MOST_HEADER_BYTES:
+            self._refuse(431, f"the headers are larger than {MOST_HEADER_BYTES:,} bytes")
 
     def pause_writing(self) -> None:
         """The client does not read: wait so long for it, and then no more."""
@@ -56,6 +67,9 @@ class PatientProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """They are there."""
         self._stop_expecting()
+        if sum(len(name) + len(value) for name, value in self.headers) > MOST_HEADER_BYTES:
+            self._refuse(431, f"the headers are larger than {MOST_HEADER_BYTES:,} bytes")
+            return
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -72,6 +86,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
 
     def _stop_expecting(self) -> None:
+        self._header_bytes = 0
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 
 from ordbm.errors import CostError, OrdbmError
 from ordbm.serve.service_log import SERVICE_LOG
@@ -64,10 +65,11 @@ def document(status: int, detail: str, request_id: str | None, **more: Any) -> d
     return found if request_id is None else {**found, "request_id": request_id}
 
 
-def problem_response(problem: Problem, request_id: str | None) -> JSONResponse:
+def problem_response(problem: Problem, request_id: str | None) -> Response:
     """The answer that tells it."""
     content = document(problem.status, problem.detail, request_id, **problem.more)
-    return JSONResponse(content, problem.status, problem.headers, MEDIA_TYPE)
+    body = json.dumps(content).encode("ascii")  # names of members may have halves of characters
+    return Response(body, problem.status, problem.headers, MEDIA_TYPE)
 
 
 def problem_of(error: Exception) -> Problem:
@@ -78,6 +80,8 @@ def problem_of(error: Exception) -> Problem:
         return Problem(error.status_code, str(error.detail))
     if isinstance(error, OrdbmError):
         return Problem(413 if isinstance(error, CostError) else 422, str(error))
+    if isinstance(error, DataError):
+        return Problem(422, "the database has no place for a text or a number of this request")
     if isinstance(error, DBAPIError | PoolTimeout | OSError):
         return _trouble_of_database(error)
     return Problem(500, "an error of the service; its log says more under the request id")
@@ -101,14 +105,14 @@ def _not_so(methods: Collection[str]) -> Problem:
 def add_problem_handlers(app: FastAPI, methods_at: Callable[[Any], Collection[str]]) -> None:
     """Answer every error of a route by a problem document; `methods_at` an address there are."""
 
-    async def told(request: Request, error: Exception) -> JSONResponse:
+    async def told(request: Request, error: Exception) -> Response:
         problem, request_id = problem_of(error), request.scope.get("request_id")
         if problem.status > 500:  # the guard tells of 500 itself
             told = {"request_id": request_id, "status": problem.status}
             SERVICE_LOG.warning(type(error).__name__, extra=told)
         return problem_response(problem, request_id)
 
-    async def invalid(request: Request, error: Exception) -> JSONResponse:
+    async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         errors = [
             {"pointer": "/".join(map(str, ("", *one["loc"]))), "detail": one["msg"]}
@@ -119,7 +123,7 @@ def add_problem_handlers(app: FastAPI, methods_at: Callable[[Any], Collection[st
         problem = Problem(422, detail, errors=errors)
         return problem_response(problem, request.scope.get("request_id"))
 
-    async def http(request: Request, error: Exception) -> JSONResponse:
+    async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         problem = Problem(error.status_code, str(error.detail), headers=dict(error.headers or {}))
         if error.status_code in (404, 405):

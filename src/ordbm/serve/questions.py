@@ -6,7 +6,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
-from ordbm.serve.id_text import id_of_json
+from ordbm.serve.id_text import check_text, id_of_json
 
 MOST_ITEMS = 1000
 MOST_RATINGS = 10_000
@@ -24,6 +24,8 @@ Id = Annotated[
         }
     ),
 ]
+Words = Annotated[str, AfterValidator(check_text)]
+Title = Annotated[Words, Field(pattern=r"^[^\x00]*$")]  # which PostgreSQL has no place for
 Rating = Annotated[float | str, Field(description="A number, or a label of the scale.")]
 
 
@@ -149,8 +151,10 @@ class ItemBody(Body):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"title": "Heat (1995)", "features": {"year": 1995}}]}
     )
-    title: str | None = Field(None, max_length=1000)
-    features: dict[str, str | float | bool | list[str] | None] | None = Field(None, max_length=200)
+    title: Title | None = Field(None, max_length=1000)
+    features: dict[Words, Words | float | bool | list[Words] | None] | None = Field(
+        None, max_length=200
+    )
 
 
 class FeedbackBody(Body):

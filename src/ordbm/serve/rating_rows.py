@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from ordbm.serve.id_text import id_of_key, key_of_id
+from ordbm.serve.id_text import folded, id_of_key, key_of_id
 from ordbm.serve.schema import ERASURES, FEEDBACK, ITEMS, LISTS, RATINGS
 from ordbm.serve.store import Store, next_number
 
@@ -89,8 +89,7 @@ def put_ratings(
 def list_items(connection: Connection, keys: Iterable[str]) -> None:
     """Let the catalogue have these items."""
     rows = [
-        {"item": key, "folded": str(id_of_key(key)).casefold(), "n_ratings": 0}
-        for key in sorted(keys)
+        {"item": key, "folded": folded(str(id_of_key(key))), "n_ratings": 0} for key in sorted(keys)
     ]
     if rows:
         connection.execute(insert(connection, ITEMS).on_conflict_do_nothing(), rows)

@@ -111,7 +111,9 @@ function peopleShape(scale, levels) {
   const values = levels.levels ? scale.values
     : levels.counts.map((_, at) => (levels.edges[at] + levels.edges[at + 1]) / 2);
   const mean = values.reduce((sum, value, at) => sum + value * levels.counts[at], 0) / total;
-  const expected = { distribution: levels.counts.map((one) => one / total), mean, median: mean };
+  let upTo = 0;
+  const median = values[levels.counts.findIndex((one) => (upTo += one) >= total / 2)];
+  const expected = { distribution: levels.counts.map((one) => one / total), mean, median };
   const most = levels.counts.indexOf(Math.max(...levels.counts));
   const label = `${total} ratings, on average ${scale.mean(mean)}, most often ${
     scale.shown(levels.levels ? levels.levels[most] : values[most])}`;
