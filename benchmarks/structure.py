@@ -19,28 +19,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import pickle
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
-from zlib import crc32
 
 import numpy as np
 from data import CACHE, HERE
 from provenance import commit
 
 from ordbm import OrdinalBM, Ratings, hold_out, load_dataset, read_ratings, simulate
-from ordbm.estimator.link_search import LinkSearch
-from ordbm.estimator.structure_search import SizeSearch, mean_by_users
+from ordbm.estimator.comparison import mean_by_users
 from ordbm.metrics.prediction import losses, validation_scores
 from ordbm.model.neighbours import Links, correlation_links
 from ordbm.model.rules import StructureRules
+from ordbm.model.structure import LINKS_IN_WORDS, USUAL
 
 SHARED = HERE.parent.parent / "shared" / "data"
 SOURCES: dict[str, Callable[[], Ratings]] = {
@@ -52,7 +46,8 @@ SOURCES: dict[str, Callable[[], Ratings]] = {
 DEFAULT = "default"
 BY_HAND = ("0,50,100", "8,32,100", "12,50,100", "25,100,0", "25,100,100", "50,200,100")  # + links
 RESULTS = HERE / "results" / "structure.jsonl"
-LINKED = {"n_users": 1200, "n_items": 40, "hidden": 0, "links": 30}
+LINKED = {"n_users": 1200, "n_items": 40}
+LINKED_KINDS = (("ordinal", 0, 30), ("gaussian", 4, 30), ("gaussian", 4, 0))  # hidden units, links
 LINKED_SIZES = (5_000, 10_000, 20_000, 40_000)
 OWNERS, COLUMNS = 800, 100  # of hidden units, and what they are coupled with
 HIDDEN_SIZES = (10_000, 20_000, 40_000)
@@ -69,25 +64,35 @@ def pairs_of(links: Links) -> dict[tuple[int, int], float]:
     return dict(zip(ends, links.similarity[links.edge[up]].tolist(), strict=True))
 
 
-def link_recovery(n_ratings: int, seed: int) -> Row:
-    """Links that are found, beside as many of the most correlated pairs."""
-    drawn = simulate(**LINKED, n_ratings=n_ratings, seed=seed)
+def link_recovery(features: str, hidden: int, links: int, n_ratings: int, seed: int) -> Row:
+    """Links that are found, beside as many of the most correlated pairs.
+
+    Where the usual links were kept, none is said to be found.
+    """
+    drawn = simulate(
+        **LINKED, n_ratings=n_ratings, features=features, hidden=(hidden, 0), links=links, seed=seed
+    )
     truth = pairs_of(drawn.machine.user_side.links)
     model = OrdinalBM(
-        structure="auto", hidden=0, members=1, presence=False, threads=1, seed=seed
-    ).fit(drawn.ratings)
-    found = pairs_of(model.machines[0].user_side.links)
+        structure="auto", features=features, hidden=(4 * hidden, 0), members=1, presence=False,
+        threads=1, seed=seed,
+    ).fit(drawn.ratings)  # fmt: skip
+    kind = model.structure.kind_of("item_links")
+    side = model.machines[0].user_side
+    found = pairs_of(side.links) if side is not None and kind != USUAL else {}
     hits = [ends for ends in found if truth.get(ends, 0.0) * found[ends] > 0]
     negative = [ends for ends in truth if truth[ends] < 0]
     both = drawn.ratings.by_user, drawn.ratings.by_item
-    near = pairs_of(correlation_links(*both, drawn.ratings.scale.values, shrinkage=100.0))
+    levels = getattr(drawn.ratings.scale, "values", None)
+    near = pairs_of(correlation_links(*both, levels, shrinkage=100.0))
     near = dict(sorted(near.items(), key=lambda one: -one[1])[: len(truth)])
     return {
+        "kind": LINKS_IN_WORDS.get(kind, "none"),
         "found": len(found),
-        "precision": len(hits) / max(len(found), 1),
-        "recall": len(hits) / len(truth),
-        "negative_recall": len([ends for ends in negative if ends in hits]) / len(negative),
-        "pearson_precision": len(near.keys() & truth.keys()) / len(truth),
+        "true": len(hits),
+        "negative": sum(weight < 0 for weight in found.values()),
+        "true_negative": len([ends for ends in negative if ends in hits]),
+        "pearson": len(near.keys() & truth.keys()),
     }
 
 
@@ -156,50 +161,14 @@ def validated(name: str, kind: str, members: int, seed: int) -> Row:
 def tested(name: str, kind: str, members: int, seed: int) -> Row:
     """One kind of sizes on the test ratings."""
     training, test = hold_out(SOURCES[name](), 0.2, seed=seed)
-    with kept_search(CACHE / f"structure-{name}-{seed}-{commit()}") as seconds:
-        model, row, lost = fitted(training, test, members=members, seed=seed, **told_by(kind))
-    row["seconds"] += seconds[0]
+    model, row, lost = fitted(training, test, members=members, seed=seed, **told_by(kind))
+    CACHE.mkdir(parents=True, exist_ok=True)
     np.savez(kept_losses(name, kind, members, seed), user=test.user_codes, **lost)
     if model.structure is not None:
         row["structure"] = model.structure.sizes._asdict()
         row["link_tests"] = model.structure.links[0]._asdict()
         row["trials"] = [one._asdict() for one in model.structure.trials]
     return row
-
-
-@contextmanager
-def kept_search(folder: Path) -> Iterator[list[float]]:
-    """Steps of the search are kept, so that a run that is stopped loses one; seconds they took."""
-    saved = [0.0]
-
-    def kept(owner: type, name: str) -> Callable[..., Any]:
-        method = getattr(owner, name)
-
-        def step(self: Any, *told: Any) -> Any:
-            about = [
-                (len(one), crc32(one.item_codes)) if isinstance(one, Ratings) else one
-                for one in told
-            ]
-            path = folder / f"{name}-{sha256(repr(about).encode()).hexdigest()[:24]}.pkl"
-            if path.exists():
-                found, seconds = pickle.loads(path.read_bytes())  # noqa: S301 -- our own
-                saved[0] += seconds
-                return found
-            before, started = saved[0], time.process_time()
-            found = method(self, *told)
-            seconds = time.process_time() - started + saved[0] - before
-            partial = path.with_suffix(f".{os.getpid()}")
-            partial.write_bytes(pickle.dumps((found, seconds)))
-            partial.replace(path)
-            return found
-
-        return step
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as patches:
-        for owner, name in ((SizeSearch, "lost_in"), (LinkSearch, "tests"), (LinkSearch, "of")):
-            patches.enter_context(patch.object(owner, name, kept(owner, name)))
-        yield saved
 
 
 def kept_losses(name: str, kind: str, members: int, seed: int) -> Path:
@@ -221,9 +190,10 @@ def wanted(told: argparse.Namespace, rows: list[Row]) -> Iterator[tuple[Row, Cal
     """What identifies each run, and the run."""
     for seed in map(int, told.seeds.split(",")):
         if told.recovery:
-            for n in LINKED_SIZES:
-                key = {"what": "links", "ratings": n, "seed": seed}
-                yield key, lambda n=n, seed=seed: link_recovery(n, seed)
+            for (features, hidden, links), n in product(LINKED_KINDS, LINKED_SIZES):
+                of = (features, hidden, links, n, seed)
+                key = dict(zip(("features", "hidden", "links", "ratings", "seed"), of, strict=True))
+                yield {"what": "links", **key}, lambda of=of: link_recovery(*of)
             for (side, owners), true, n in product(
                 (("user", OWNERS), ("item", OWNERS), ("user", COLUMNS)), TRUE_HIDDEN, HIDDEN_SIZES
             ):
@@ -261,18 +231,32 @@ def page(rows: list[Row]) -> str:
     lines = ["# Structure that is found", "", "`benchmarks/structure`, see there how.", ""]
     links = [row for row in rows if row["what"] == "links"]
     if links:
-        names = ("found", "precision", "recall", "negative_recall", "pearson_precision")
         lines += [
-            "Links: {n_items} items, {n_users} users, {links} links,".format(**LINKED),
-            "half of them negative; means over seeds. Last, which share of as many most correlated",
-            "pairs are true links.",
-            "", "| ratings | seeds | found | precision | recall | of negative | Pearson's |",
-            "| ---: " * 7 + "|",
+            "Links between {n_items} items, rated by {n_users} users: all that were found over so many".format(**LINKED),
+            "seeds, how many of them are true, and of both how many are negative. Where the usual links",
+            "(the most correlated) predict better, they are kept, and none is said to be found. Last, of",
+            "as many most correlated pairs as there are true links, how many are true.",
+            "",
+            "| ratings are | hidden units | seeds | ratings | usual kept | true links | found | of them true | precision | recall | negative found | of them true | Pearson's true |",
+            "| --- " + "| ---: " * 12 + "|",
         ]  # fmt: skip
-        for n in sorted({row["ratings"] for row in links}):
-            here = [row for row in links if row["ratings"] == n]
-            means = (f"{np.mean([row[name] for row in here]):.2f}" for name in names)
-            lines.append(f"| {n:,} | {len(here)} | {' | '.join(means)} |")
+        names = ("features", "hidden", "links", "ratings")
+        for key in sorted({tuple(row[name] for name in names) for row in links}, reverse=True):
+            here = [row for row in links if tuple(row[name] for name in names) == key]
+            kind, units, n_links, n = key
+            total = n_links * len(here)
+            found, true, negative, true_negative, near = (
+                sum(row[name] for row in here)
+                for name in ("found", "true", "negative", "true_negative", "pearson")
+            )
+            usual = sum(row["kind"] == "usual" for row in here)
+            precision = f"{true / found:.2f}" if found else ""
+            recall = f"{true / total:.2f}" if total else ""
+            told = (
+                kind, units, len(here), f"{n:,}", usual, total, found, true, precision, recall,
+                negative, true_negative, near,
+            )  # fmt: skip
+            lines.append(f"| {' | '.join(map(str, told))} |")
     hidden = [row for row in rows if row["what"] == "hidden"]
     if hidden:
         lines += [

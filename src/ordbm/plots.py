@@ -20,7 +20,7 @@ from ordbm.inference.distributions import (
     RatingDistribution,
 )
 from ordbm.metrics.calibration import Reliability
-from ordbm.model.structure import PARTS_IN_WORDS, Structure, size_in_words
+from ordbm.model.structure import PARTS_IN_WORDS, Structure
 from ordbm.runtime.checks import check_count
 from ordbm.runtime.printable import shown
 from ordbm.training.loop import EpochRecord
@@ -132,7 +132,7 @@ def plot_structure(structure: Structure | None, *, ax: Axes | None = None) -> Ax
     ax.errorbar(rise, place, xerr=error, fmt="none", ecolor=_PALE, elinewidth=2)
     ax.scatter(rise[taken], place[taken], color=BLUE, zorder=3)
     ax.scatter(rise[~taken], place[~taken], facecolors="white", edgecolors=ORANGE, zorder=3)
-    names = [f"{PARTS_IN_WORDS[one.part]}: {size_in_words(one.size)}" for one in trials]
+    names = [f"{PARTS_IN_WORDS[one.part]} {one.size_in_words}".strip() for one in trials]
     ax.set_yticks(place, names)
     ax.invert_yaxis()
     ax.set_xlabel("rise of the log-loss (filled: taken)")

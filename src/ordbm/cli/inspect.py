@@ -131,10 +131,10 @@ def _structure(model: OrdinalBM) -> dict[str, Any] | None:
 
 
 def _print_structure(found: Structure) -> None:
-    from ordbm.model.structure import PARTS_IN_WORDS, size_in_words
+    from ordbm.model.structure import PARTS, PARTS_IN_WORDS
 
     lines: dict[str, Any] = {
-        PARTS_IN_WORDS[part]: f"{size:,}" for part, size in found.sizes._asdict().items()
+        PARTS_IN_WORDS[part]: f"{getattr(found.sizes, part):,}" for part in PARTS
     }
     lines |= {
         f"tests of links between {kind}": f"{tests.tested:,} pairs, {tests.significant:,} stand "
@@ -146,7 +146,7 @@ def _print_structure(found: Structure) -> None:
     out = stdout()
     out.print(facts(lines, title="\nStructure found"))
     rows = [
-        (PARTS_IN_WORDS[one.part], size_in_words(one.size), f"{one.log_loss:.4f}",
+        (PARTS_IN_WORDS[one.part], one.size_in_words, f"{one.log_loss:.4f}",
          f"{one.rise:+.4f}", f"{one.error:.4f}", "yes" if one.accepted else "no")
         for one in found.trials
     ]  # fmt: skip

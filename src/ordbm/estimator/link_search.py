@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
-
 import numpy as np
 
 from ordbm.data.ratings import Ratings
+from ordbm.estimator.trial_fits import ChosenLinks, TrialFits
 from ordbm.inference.conditioned import softmax
 from ordbm.inference.fitted import FittedModel
+from ordbm.model.initialisation import links_of
 from ordbm.model.link_evidence import (
     PairTests,
     keys_of,
     linked_pairs,
-    most_promising,
     pair_keys,
     pair_tests,
     precision_of,
@@ -21,24 +20,10 @@ from ordbm.model.link_evidence import (
 )
 from ordbm.model.neighbours import Links, no_links
 from ordbm.model.settings import Settings
-from ordbm.model.structure import SIGNIFICANT, LinkTests, Sizes
+from ordbm.model.structure import LIKELY, SIGNIFICANT, USUAL, LinkTests, Sizes
 from ordbm.runtime.arrays import Array
 
 SIDES_OF_LINKS = ("item_links", "user_links")
-
-
-class ChosenLinks(NamedTuple):
-    """Links, and by how much their prior's precision is multiplied."""
-
-    items: Links
-    users: Links
-    looseness: float = 1.0
-
-
-class LearnSizes(Protocol):
-    """Learns machines of these sizes, with these links, from these ratings."""
-
-    def __call__(self, ratings: Ratings, sizes: Sizes, links: ChosenLinks, /) -> FittedModel: ...
 
 
 class LinkSearch:
@@ -48,23 +33,23 @@ class LinkSearch:
     one by one is fitted, tested again beside each other, and what fails is left out.
     """
 
-    def __init__(self, learn: LearnSizes, settings: Settings, precision: float) -> None:
-        self.learn, self.settings, self.precision = learn, settings, precision
+    def __init__(self, fits: TrialFits, settings: Settings, precision: float) -> None:
+        rules = settings.structure_rules
+        self.fits, self.settings, self.precision = fits, settings, precision
+        self.false_shares = {SIGNIFICANT: rules.false_share, LIKELY: rules.likely_share}
         self._tests: dict[tuple[int, Sizes, int], PairTests] = {}  # ratings go by their object
         self._chosen: dict[tuple[int, Sizes], ChosenLinks] = {}
+        self._usual_links: dict[int, tuple[Links, Links]] = {}
 
-    def counts(self, ratings: Ratings, sizes: Sizes, side: int) -> tuple[int, int]:
-        """How many links tests show one by one, and how many could be chosen."""
-        tests = self.tests(ratings, sizes, side)
-        return int(self._significant(tests).sum()), len(tests.z)
+    def count(self, ratings: Ratings, sizes: Sizes, side: int, size: int) -> int:
+        """How many links tests show at first."""
+        return int(significant(self.tests(ratings, sizes, side), self.false_shares[size]).sum())
 
     def of(self, ratings: Ratings, sizes: Sizes) -> ChosenLinks:
-        """As many as the sizes say, on both sides."""
+        """Those that the sizes say, on both sides."""
         asked = (id(ratings), sizes)
         if asked not in self._chosen:
-            first = self._first(ratings, sizes)
-            by_test = SIGNIFICANT in (sizes.item_links, sizes.user_links)
-            self._chosen[asked] = self._passing(ratings, sizes, first) if by_test else first
+            self._chosen[asked] = self._passing(ratings, sizes, self._first(ratings, sizes))
         return self._chosen[asked]
 
     def about(self, ratings: Ratings, sizes: Sizes) -> tuple[LinkTests, LinkTests]:
@@ -73,7 +58,7 @@ class LinkSearch:
         items, users = (
             LinkTests(
                 self.tests(ratings, sizes, side).n_tested,
-                self.counts(ratings, sizes, side)[0],
+                self.count(ratings, sizes, side, SIGNIFICANT),
                 links.n_edges,
                 int((links.similarity < 0).sum()),
             )
@@ -88,39 +73,49 @@ class LinkSearch:
         bare = sizes._replace(item_links=0, user_links=0)
         asked = (id(ratings), bare, side)
         if asked not in self._tests:
-            none = ChosenLinks(no_links(ratings.n_items), no_links(ratings.n_users))
-            self._tests[asked] = self._tests_of(self.learn(ratings, bare, none), side)
+            self._tests[asked] = self._tests_of(self.fits.without_links(ratings, sizes), side)
         return self._tests[asked]
 
     def _first(self, ratings: Ratings, sizes: Sizes) -> ChosenLinks:
-        """Those that tests show while there are no links."""
+        """Those that tests show while there are no links, or the usual ones."""
         found = []
-        loosest = []
+        looseness = []
         for side, part in enumerate(SIDES_OF_LINKS):
             size = getattr(sizes, part)
-            if not size:
+            if size == USUAL:
+                found.append(self._usual(ratings)[side])
+                looseness.append(1.0)
+            elif not size:
                 found.append(no_links((ratings.n_items, ratings.n_users)[side]))
-                continue
-            tests = self.tests(ratings, sizes, side)
-            chosen = self._chosen_by(tests, size)
-            found.append(linked_pairs(tests, chosen))
-            wanted = precision_of(tests, chosen) if size == SIGNIFICANT else np.inf
-            loosest.append(min(1.0, wanted / self.precision) if self.precision else 1.0)
-        return ChosenLinks(found[0], found[1], max(loosest, default=1.0))
+            else:
+                tests = self.tests(ratings, sizes, side)
+                chosen = significant(tests, self.false_shares[size])
+                found.append(linked_pairs(tests, chosen))
+                wanted = precision_of(tests, chosen) / self.precision if self.precision else 1.0
+                looseness.append(min(1.0, wanted))
+        return ChosenLinks(found[0], found[1], max(looseness, default=1.0))
+
+    def _usual(self, ratings: Ratings) -> tuple[Links, Links]:
+        """Those that settings without `structure` have."""
+        if id(ratings) not in self._usual_links:
+            self._usual_links[id(ratings)] = links_of(self.settings, ratings)
+        return self._usual_links[id(ratings)]
 
     def _passing(self, ratings: Ratings, sizes: Sizes, links: ChosenLinks) -> ChosenLinks:
-        """Those of the links that pass beside each other; by number, all."""
-        if not links.items.n_edges + links.users.n_edges:
+        """Of those that tests showed, the ones that pass beside each other too."""
+        tested = [getattr(sizes, part) in self.false_shares for part in SIDES_OF_LINKS]
+        if not any(own.n_edges for own, again in zip(links[:2], tested, strict=True) if again):
             return links
-        fitted = self.learn(ratings, sizes, links)
+        fitted = self.fits.of(ratings, sizes, links)
         kept = []
         for side, own in enumerate(links[:2]):
-            if getattr(sizes, SIDES_OF_LINKS[side]) != SIGNIFICANT or not own.n_edges:
+            if not tested[side] or not own.n_edges:
                 kept.append(own)
                 continue
             tests = self._tests_of(fitted, side)
+            share = self.false_shares[getattr(sizes, SIDES_OF_LINKS[side])]
             passes = np.isin(pair_keys(tests.low, tests.high, tests.n_columns), keys_of(own))
-            kept.append(linked_pairs(tests, passes & self._significant(tests)))
+            kept.append(linked_pairs(tests, passes & significant(tests, share)))
         return ChosenLinks(kept[0], kept[1], links.looseness)
 
     def _tests_of(self, fitted: FittedModel, side: int) -> PairTests:
@@ -140,14 +135,6 @@ class LinkSearch:
             budget=self.settings.link_budget,
             threads=self.settings.threads,
         )
-
-    def _chosen_by(self, tests: PairTests, size: int) -> Array:
-        if size == SIGNIFICANT:
-            return self._significant(tests)
-        return most_promising(tests, size, self.precision)
-
-    def _significant(self, tests: PairTests) -> Array:
-        return significant(tests, self.settings.structure_rules.false_share)
 
 
 def left_out_distribution(fitted: FittedModel, side: int) -> Array:

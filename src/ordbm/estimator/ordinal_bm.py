@@ -20,13 +20,14 @@ from ordbm.engines.interface import WorkerEngine
 from ordbm.errors import InterruptedWarning, NotFittedError, SettingsError
 from ordbm.estimator.answers import Answers
 from ordbm.estimator.context_trial import learnt_context, of_some_users
-from ordbm.estimator.link_search import ChosenLinks
 from ordbm.estimator.side_information import with_features
 from ordbm.estimator.structure_search import Found, find_structure, sized, start_sizes, structured
+from ordbm.estimator.trial_fits import ChosenLinks, Starts
 from ordbm.inference.conditioned import Method
 from ordbm.inference.fitted import FittedModel
 from ordbm.inference.known import check_trainable
 from ordbm.metrics.prediction import validation_scores
+from ordbm.model.condensing import start_there
 from ordbm.model.configurable import Configured
 from ordbm.model.context_links import ContextLinks
 from ordbm.model.declaration import arguments_of, documented_by
@@ -82,6 +83,7 @@ class OrdinalBM(Configured, Answers):
         self.interrupted = False
         self.last_update: Update | None = None
         self._fitted: FittedModel | None = None
+        self._starts: Starts = (None, None)
         self._file_bytes: int | None = None  # of the file that it was loaded from
 
     # -- learning ---------------------------------------------------------------------------------
@@ -276,10 +278,11 @@ class OrdinalBM(Configured, Answers):
         learner = self.learner.for_scale(
             table.n_levels, table.n_groups, ordinal=table.kind == "ordinal"
         )
+        starts = self._starts
         if prepared:
             links, structure = prepared.links, prepared.structure
         elif settings.structure:
-            structure, links = self._found(ratings, settings, table, learner, tell)
+            structure, links, starts = self._found(ratings, settings, table, learner, tell)
         else:
             structure, links = None, self._links(settings, ratings, tell)
         if structure is not None:
@@ -288,6 +291,7 @@ class OrdinalBM(Configured, Answers):
             check_size(settings, table, ratings.n_users, ratings.n_items)
             scratch, in_turn = _room(engine, settings, learner, table, ratings)
         machines = new_machines(settings, learner.initialisation, table, orientations, links)
+        start_there(machines, starts)
         machines = with_row_inputs(machines, told)
         if prepared is None:
             presence = self._learnt_presence(ratings, threads, tell)
@@ -413,13 +417,13 @@ class OrdinalBM(Configured, Answers):
         """The structure that the ratings ask for; machines without it are compared."""
         start = start_sizes(settings, learner.priors, ratings)
 
-        def learn(part: Ratings, sizes: Sizes, links: ChosenLinks) -> FittedModel:
+        def learn(part: Ratings, sizes: Sizes, links: ChosenLinks, starts: Starts) -> FittedModel:
             told = sized(settings, sizes)
             own = structured(
                 self.learner, sizes, start, links.looseness, gaussian=table.is_gaussian
             )
             given = {**_ALONE, "hidden": told.hidden, "learner": own}
-            model = _WithLinks(links[:2], **{**self._params, **given, "members": 1})
+            model = _Trial(links[:2], starts, **{**self._params, **given, "members": 1})
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", InterruptedWarning)
                 model.fit(part)
@@ -456,12 +460,12 @@ class OrdinalBM(Configured, Answers):
         return f"OrdinalBM({kind}, {told.sides}, hidden={told.hidden_sizes}, {links}; {state})"
 
 
-class _WithLinks(OrdinalBM):
-    """One whose links are given."""
+class _Trial(OrdinalBM):
+    """One whose links are given, and where its hidden units start."""
 
-    def __init__(self, links: tuple[Links, Links], **told: Any) -> None:
+    def __init__(self, links: tuple[Links, Links], starts: Starts, **told: Any) -> None:
         super().__init__(**told)
-        self._given_links = links
+        self._given_links, self._starts = links, starts
 
     def _links(self, settings: Settings, ratings: Ratings, tell: Tell) -> tuple[Links, Links]:  # noqa: ARG002
         return self._given_links

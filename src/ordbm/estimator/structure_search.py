@@ -2,10 +2,11 @@
 
 Part after part, the size goes down while the log-loss of inner validation ratings stays within half
 a standard error of the lowest that was seen: of machines that are alike, the smallest. Where it
-does not go down it goes up, while that lowers the log-loss by enough for what it costs. Losses are
-compared rating by rating, and their errors are those of users. It starts with the sizes of the
-rules, because hidden units that are too few often learn nothing at all on sparse ratings, where
-more of them do.
+does not go down it goes up, while that lowers the log-loss by enough for what it costs. It starts
+with the sizes of the rules, because hidden units that are too few often learn nothing at all on
+sparse ratings, where more of them do. What many say together is condensed into few, where there
+clearly are few things said. In the end, what was found is set beside the usual structure, which is
+taken unless the other is as good.
 """
 
 from __future__ import annotations
@@ -18,48 +19,63 @@ import numpy as np
 
 from ordbm.data.csr import CSRPair
 from ordbm.data.ratings import Ratings
-from ordbm.data.split import k_fold
-from ordbm.estimator.link_search import SIDES_OF_LINKS, LearnSizes, LinkSearch
+from ordbm.estimator.comparison import CLEARLY, Comparison, Difference
+from ordbm.estimator.link_search import SIDES_OF_LINKS, LinkSearch
+from ordbm.estimator.trial_fits import LearnFrom, Starts, TrialFits
 from ordbm.metrics.prediction import losses
+from ordbm.model.condensing import likely_number
 from ordbm.model.learners import Learner, Priors
 from ordbm.model.neighbours import Links
 from ordbm.model.settings import Settings
-from ordbm.model.structure import SIGNIFICANT, Sizes, SizeTrial, Structure
+from ordbm.model.structure import (
+    LIKELY,
+    PARTS,
+    PARTS_IN_WORDS,
+    SIDE_OF,
+    SIGNIFICANT,
+    USUAL,
+    WHOLE,
+    Sizes,
+    SizeTrial,
+    Structure,
+)
 from ordbm.priors.co_occurrence import direction_count
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.progress import Progress, Tell
 from ordbm.training.loop import LOG
 
+STEADY = 0.5  # of the usual first rate, kept, for condensed units: longer steps lose the start
 HARDLY = 0.5  # standard errors by which a smaller size may be worse
-CLEARLY = 1.0  # standard errors by which what is worse in some folds needs no others
 
 
 class Found(NamedTuple):
-    """The structure of all ratings, and its links."""
+    """The structure of all ratings, its links, and where its hidden units start."""
 
     structure: Structure
     links: tuple[Links, Links]
+    starts: Starts
 
 
 def find_structure(
     ratings: Ratings,
     start: Sizes,
-    learn: LearnSizes,
+    learn: LearnFrom,
     settings: Settings,
     link_precision: float,
     tell: Tell,
 ) -> Found:
     """Sizes from `start` on; a part that is not there stays away."""
-    links = LinkSearch(learn, settings, link_precision)
-    search = SizeSearch(ratings, start, learn, links, settings, tell)
+    fits = TrialFits(learn, start)
+    links = LinkSearch(fits, settings, link_precision)
+    search = SizeSearch(ratings, start, fits, links, settings, tell)
     sizes = search.run()
     chosen = links.of(ratings, sizes)
     about = links.about(ratings, sizes)
+    starts = fits.starts(ratings, sizes)
     sizes = sizes._replace(item_links=chosen.items.n_edges, user_links=chosen.users.n_edges)
-    structure = Structure(
-        sizes, start, tuple(search.trials), len(search.user), about, chosen.looseness
-    )
-    return Found(structure, (chosen.items, chosen.users))
+    count = len(search.compared.user)
+    structure = Structure(sizes, start, tuple(search.trials), count, about, chosen.looseness)
+    return Found(structure, (chosen.items, chosen.users), starts)
 
 
 def start_sizes(settings: Settings, priors: Priors, ratings: Ratings) -> Sizes:
@@ -70,13 +86,12 @@ def start_sizes(settings: Settings, priors: Priors, ratings: Ratings) -> Sizes:
     )
     rows = CSRPair(ratings.by_user, ratings.by_item)
     directions = direction_count(rows, priors.co_occurrence, priors.embedding)
-    per_column = settings.structure_rules.links_per_column
     return Sizes(
         item_hidden,
         user_hidden,
         directions if priors.coupling_precision and max(user_hidden, item_hidden) else 0,
-        per_column * ratings.n_items if settings.item_links else 0,
-        per_column * ratings.n_users if settings.user_links else 0,
+        USUAL if settings.item_links else 0,
+        USUAL if settings.user_links else 0,
     )
 
 
@@ -105,7 +120,10 @@ def structured(
         user_side_looseness=max(sizes.user_hidden, 1) / max(start.user_hidden, 1),
         item_side_looseness=max(sizes.item_hidden, 1) / max(start.item_hidden, 1),
     )
-    return replace(learner, priors=priors)
+    optimiser = learner.optimiser
+    if sizes.condensed:
+        optimiser = replace(optimiser, rate=STEADY * optimiser.rate, decay=1.0)
+    return replace(learner, priors=priors, optimiser=optimiser)
 
 
 class SizeSearch:
@@ -115,49 +133,52 @@ class SizeSearch:
         self,
         ratings: Ratings,
         start: Sizes,
-        learn: LearnSizes,
+        fits: TrialFits,
         links: LinkSearch,
         settings: Settings,
         tell: Tell,
     ) -> None:
-        rules = settings.structure_rules
-        self.sizes, self.learn, self.links, self.tell = start, learn, links, tell
-        self.settings, self.rules = settings, rules
-        held_out = max(len(ratings) // rules.folds, 1)
-        n_folds = min(max(-(-rules.validation_ratings // held_out), 1), rules.most_folds)
-        folds = list(k_fold(ratings, min(rules.folds, len(ratings)), settings.seed))[:n_folds]
-        self.folds = [one for one in folds if len(one[0]) and len(one[1])]
-        self.user = np.concatenate([validation.user_codes for _, validation in self.folds])
-        self.lost: dict[Sizes, list[Array]] = {}
+        self.rules = rules = settings.structure_rules
+        self.start, self.fits, self.links, self.tell = start, fits, links, tell
+        # Links are looked for in what hidden units leave unexplained.
+        self.sizes = start._replace(item_links=0, user_links=0)
+        self.compared: Comparison[Sizes] = Comparison(
+            ratings, self.lost_in, folds=rules.folds, wanted=rules.validation_ratings,
+            most=rules.most_folds, seed=settings.seed,
+        )  # fmt: skip
         self.trials: list[SizeTrial] = []
 
     def run(self) -> Sizes:
         """The sizes that are left in the end."""
-        parts = [part for part in Sizes._fields if getattr(self.sizes, part)]
-        # Links are looked for in what hidden units leave unexplained.
-        wanted = self.sizes
-        self.sizes = self.sizes._replace(item_links=0, user_links=0)
+        parts = [part for part in PARTS if getattr(self.start, part)]
         for number, part in enumerate(parts):
             self.tell(Progress("structure", number / len(parts)))
-            start = getattr(wanted, part)
             if part in SIDES_OF_LINKS:
-                self.search_links(part, start)
+                self.search_links(part)
             else:
-                self.search(part, start)
-        if any(self.sizes[-2:]):  # what links explain may need no hidden units any more
-            for part in parts:
+                self.search(part, getattr(self.start, part))
+        if self.sizes.item_links or self.sizes.user_links:
+            for part in parts:  # what links explain may need no hidden units any more
                 if part not in SIDES_OF_LINKS and getattr(self.sizes, part):
                     self.is_as_good(part, 0)
+        if self.sizes != self.start and not self.tried(WHOLE, 0, self.sizes, self.start, as_good):
+            self.sizes = self.start
         self.tell(Progress("structure", 1.0))
         return self.sizes
 
     def search(self, part: str, start: int) -> None:
-        """None; half as many and so on, or else twice as many; then between the last two."""
+        """None; what units say together; half as many and so on, or else twice as many."""
         if self.is_as_good(part, 0):
             return
-        halves = [start >> times for times in range(1, start.bit_length())]
-        size, failed = start, 0
-        for half in halves:  # one that learns badly may lie between sizes that do not
+        size = start
+        if part in SIDE_OF:
+            training, _ = self.compared.folds[0]
+            number = likely_number(self.fits.strength(training, part))
+            if number and self.is_as_good(part, number, condensed=True):
+                size = number
+        failed = 0
+        for half in [size >> times for times in range(1, size.bit_length())]:
+            # One that learns badly may lie between sizes that do not.
             if self.is_as_good(part, half):
                 size, failed = half, 0
             else:
@@ -166,9 +187,11 @@ class SizeSearch:
                 break
         if size == start:
             most = self.rules.times_larger * start
-            while 2 * size <= most and self.is_better(part, 2 * size, self.rules.least_gain):
+            while 2 * size <= most and self.is_better(
+                part, 2 * size, -CLEARLY, self.rules.least_gain
+            ):
                 size *= 2
-        if part != "directions":  # which cost nothing
+        if part in SIDE_OF:  # directions cost nothing
             self.search_between(part, size // 2, size)
 
     def search_between(self, part: str, low: int, size: int) -> None:
@@ -180,65 +203,72 @@ class SizeSearch:
             else:
                 low = middle
 
-    def search_links(self, part: str, start: int) -> None:
-        """None, those that tests show one by one, or several times as many of the best."""
-        shown, most = self.links.counts(self.folds[0][0], self.sizes, SIDES_OF_LINKS.index(part))
-        if shown:
-            self.is_better(part, SIGNIFICANT)
-        step = self.rules.link_step
-        sizes = {min(size, most) for size in (start // step, start, start * step)}
-        for size in sorted(size for size in sizes if size > shown):
-            self.is_better(part, size)
+    def search_links(self, part: str) -> None:
+        """None, those that tests show, those that are likely, or the usual ones.
 
-    def is_better(self, part: str, size: int, least: float = 0.0) -> bool:
-        """Whether it lowers the log-loss by more than its error and `least`; if so, it is taken."""
-        self.losses(self.sizes)
-        return self.tried(part, size, self.sizes, lambda rise, error: rise < -max(error, least))
+        What tests show must not harm; what they show less surely, or not at all, has to help.
+        """
+        training, _ = self.compared.folds[0]
+        shown = 0
+        for size, errors in ((SIGNIFICANT, HARDLY), (LIKELY, -CLEARLY)):
+            count = self.links.count(training, self.sizes, SIDES_OF_LINKS.index(part), size)
+            if count > shown:
+                self.is_better(part, size, errors)
+                shown = count
+        self.is_better(part, USUAL, -CLEARLY)
 
-    def is_as_good(self, part: str, size: int) -> bool:
-        """Whether it hardly raises the lowest log-loss, for its error; if so, it is taken."""
-        self.losses(self.sizes)
-        whole = [sizes for sizes, lost in self.lost.items() if len(lost) == len(self.folds)]
-        best = min(whole, key=lambda sizes: float(np.concatenate(self.lost[sizes]).mean()))
-        return self.tried(part, size, best, lambda rise, error: rise <= HARDLY * error)
+    def is_better(self, part: str, size: int, errors: float, least: float = -np.inf) -> bool:
+        """Whether the log-loss rises by so many errors at most, and falls by `least`; so taken."""
+        return self.tried(
+            part, size, self.sizes.but(part, size), self.sizes,
+            lambda found: found.rise <= errors * found.error and found.rise <= -least,
+        )  # fmt: skip
+
+    def is_as_good(self, part: str, size: int, *, condensed: bool = False) -> bool:
+        """Whether it hardly raises the lowest log-loss, for its error; if so, it is taken.
+
+        Of a condensed size, which the units' directions speak for, a whole error is asked.
+        """
+        self.compared.losses(self.sizes)
+        candidate = self.sizes.but(part, size, condensed=condensed)
+        errors = CLEARLY if condensed else HARDLY
+        return self.tried(
+            part, size, candidate, self.compared.best(),
+            lambda found: found.rise <= errors * found.error,
+        )  # fmt: skip
 
     def tried(
-        self, part: str, size: int, beside: Sizes, accepts: Callable[[float, float], bool]
+        self,
+        part: str,
+        size: int,
+        candidate: Sizes,
+        beside: Sizes,
+        accepts: Callable[[Difference], bool],
     ) -> bool:
-        """Whether a size is accepted; of one that is clearly worse, not all folds are looked at."""
-        candidate = self.sizes.but(part, size)
-        for count in range(1, len(self.folds) + 1):
-            lost, before = (
-                np.concatenate(self.losses(one, count)[:count]) for one in (candidate, beside)
-            )
-            rise, error = mean_by_users(lost - before, self.user[: len(lost)])
-            if rise > CLEARLY * error:
-                break
-        accepted = accepts(rise, error)
-        self.trials.append(SizeTrial(part, size, float(lost.mean()), rise, error, accepted))
+        """Whether a candidate is accepted."""
+        found = self.compared.difference(candidate, beside)
+        accepted = accepts(found)
+        condensed = bool(candidate.condensed & SIDE_OF.get(part, 0))
+        self.trials.append(SizeTrial(part, size, *found, accepted, condensed))
         LOG.info(
-            "structure: %s=%d, log-loss %.4f (%+.4f ± %.4f)%s",
-            part, size, lost.mean(), rise, error, "" if accepted else ", not taken",
+            "structure: %s %s, log-loss %.4f (%+.4f ± %.4f)%s",
+            PARTS_IN_WORDS[part], self.trials[-1].size_in_words, *found,
+            "" if accepted else ", not taken",
         )  # fmt: skip
         if accepted:
             self.sizes = candidate
         return accepted
 
-    def losses(self, sizes: Sizes, count: int | None = None) -> list[Array]:
-        """The log-loss of each validation rating in so many folds at least; in all if not said."""
-        lost = self.lost.setdefault(sizes, [])
-        lost.extend(self.lost_in(*fold, sizes) for fold in self.folds[len(lost) : count])
-        return lost
-
-    def lost_in(self, part: Ratings, validation: Ratings, sizes: Sizes) -> Array:
+    def lost_in(self, training: Ratings, held_out: Ratings, sizes: Sizes) -> Array:
         """The log-loss of each validation rating of a fold."""
-        fitted = self.learn(part, sizes, self.links.of(part, sizes))
-        predicted = fitted.distribution_now(*fitted.validation_codes(validation))
-        return losses(predicted, validation.values)["log_loss"]
+        if sizes.item_links or sizes.user_links:
+            fitted = self.fits.of(training, sizes, self.links.of(training, sizes))
+        else:
+            fitted = self.fits.without_links(training, sizes)
+        predicted = fitted.distribution_now(*fitted.validation_codes(held_out))
+        return losses(predicted, held_out.values)["log_loss"]
 
 
-def mean_by_users(difference: Array, user: Array) -> tuple[float, float]:
-    """The mean and its standard error; what one user's ratings say hangs together."""
-    mean = float(difference.mean())
-    total = np.bincount(user, difference - mean)
-    return mean, float(np.sqrt(np.sum(total**2)) / len(user))
+def as_good(found: Difference) -> bool:
+    """Whether a rise of the log-loss is hardly one, for its error."""
+    return found.rise <= HARDLY * found.error

@@ -205,14 +205,12 @@ class StructureRules(Checked):
         0.002, "Log-loss by which twice as many hidden units or directions have to be better.",
         why="twice the time and memory; about what `times_hidden` gives on ML-1M, measured",
     )  # fmt: skip
-    links_per_column: int = setting(
-        16, "Links that are tried first, times the columns.", least=1,
-        why="about as many neighbours as the rules have, fewer where columns are few",
-    )  # fmt: skip
-    link_step: int = setting(
-        4, "From one number of links to the next.", least=2, why="what they give varies slowly"
-    )
     false_share: float = setting(
         0.05, "False discovery rate of links that are taken one by one.", above=0, below=1,
-        why="the usual level; Benjamini and Yekutieli's, whatever depends on what",
+        why="the usual level",
+    )  # fmt: skip
+    likely_share: float = setting(
+        0.2, "The same of those that are tried next.", above=0, below=1,
+        why="few ratings show few links surely; half of them false is too many, simulated: "
+        "benchmarks/structure.py",
     )  # fmt: skip

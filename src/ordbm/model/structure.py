@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-SIGNIFICANT = -1  # a size of links: those that tests show one by one
+# Sizes of links that are no numbers.
+SIGNIFICANT = -1  # those that tests show one by one
+LIKELY = -2  # those that tests show less surely
+USUAL = -3  # the most correlated, as settings without `structure` have them
+LINKS_IN_WORDS = {SIGNIFICANT: "significant", LIKELY: "likely", USUAL: "usual"}
 
+WHOLE = "whole"  # in the place of a part: all that was found, beside the usual structure
+PARTS = ("item_hidden", "user_hidden", "directions", "item_links", "user_links")
 
 PARTS_IN_WORDS = {
     "item_hidden": "hidden units per item",
@@ -13,7 +19,11 @@ PARTS_IN_WORDS = {
     "directions": "directions of co-occurrence",
     "item_links": "links between items",
     "user_links": "links between users",
+    WHOLE: "all, beside the usual sizes",
 }
+
+
+SIDE_OF = {"user_hidden": 1, "item_hidden": 2}
 
 
 class Sizes(NamedTuple):
@@ -24,10 +34,14 @@ class Sizes(NamedTuple):
     directions: int  # of co-occurrence, that couplings follow
     item_links: int  # between items, all together
     user_links: int
+    condensed: int = 0  # sides, 1: users, 2: items, whose units start as many say together
 
-    def but(self, part: str, size: int) -> Sizes:
-        """The same with one part of another size."""
-        return self._replace(**{part: size})
+    def but(self, part: str, size: int, *, condensed: bool = False) -> Sizes:
+        """The same with one part of another size; units may start as more of them, condensed."""
+        sides = self.condensed
+        if side := SIDE_OF.get(part, 0):
+            sides = sides & ~side | (side if condensed else 0)
+        return self._replace(**{part: size, "condensed": sides})
 
 
 class SizeTrial(NamedTuple):
@@ -39,6 +53,15 @@ class SizeTrial(NamedTuple):
     rise: float  # of the log-loss, over what it was compared with
     error: float  # standard error of the rise, by users
     accepted: bool
+    condensed: bool = False  # whether its units start as what more of them say together
+
+    @property
+    def size_in_words(self) -> str:
+        """`25`, `4, condensed`, or which links."""
+        if self.part == WHOLE:
+            return ""
+        size = LINKS_IN_WORDS.get(self.size, f"{self.size:,}")
+        return f"{size}, condensed" if self.condensed else size
 
 
 class LinkTests(NamedTuple):
@@ -65,12 +88,17 @@ class Structure(NamedTuple):
         """What they follow: the sizes, those of the start, and the looseness of links."""
         return self.sizes, self.start, self.link_looseness
 
+    def kind_of(self, part: str) -> int:
+        """Which links were kept: `SIGNIFICANT`, `LIKELY`, `USUAL`, or 0 for none."""
+        kind = 0
+        for trial in self.trials:
+            if trial.part == WHOLE and not trial.accepted:
+                kind = getattr(self.start, part)
+            elif trial.part == part and trial.accepted:
+                kind = trial.size
+        return kind
+
     @property
     def hidden(self) -> tuple[int, int]:
         """Hidden units of the user side and of the item side, as settings have them."""
         return self.sizes.user_hidden, self.sizes.item_hidden
-
-
-def size_in_words(size: int) -> str:
-    """`25`, or `significant` for links that tests show one by one."""
-    return "significant" if size == SIGNIFICANT else f"{size:,}"

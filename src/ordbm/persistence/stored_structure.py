@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ordbm.model.settings import MOST_HIDDEN
-from ordbm.model.structure import SIGNIFICANT, LinkTests, Sizes, SizeTrial, Structure
+from ordbm.model.structure import PARTS_IN_WORDS, USUAL, LinkTests, Sizes, SizeTrial, Structure
 from ordbm.persistence.container import Header
 
 _MOST = 2**62  # of a count
@@ -30,7 +30,8 @@ def unpacked_structure(plain: Any, links: tuple[int, int]) -> Structure | None:
     """The structure, with as many links (between items and between users) as there are."""
     if plain is None:
         return None
-    sizes, start = (Sizes(*map(_count, plain[name])) for name in ("sizes", "start"))
+    sizes = Sizes(*map(_count, plain["sizes"]))
+    start = Sizes(*(_count(size, USUAL) for size in plain["start"]))
     items, users = (LinkTests(*map(_count, tests)) for tests in plain["links"])
     if max(sizes.user_hidden, sizes.item_hidden, sizes.directions) > MOST_HIDDEN:
         raise ValueError("the structure has too many hidden units")
@@ -45,14 +46,16 @@ def unpacked_structure(plain: Any, links: tuple[int, int]) -> Structure | None:
     )
 
 
-def _trial(part: Any, size: Any, log_loss: Any, rise: Any, error: Any, accepted: Any) -> SizeTrial:
-    if part not in Sizes._fields or type(accepted) is not bool:
+def _trial(
+    part: Any, size: Any, log_loss: Any, rise: Any, error: Any, accepted: Any, condensed: Any
+) -> SizeTrial:
+    if part not in PARTS_IN_WORDS or not type(accepted) is type(condensed) is bool:
         raise ValueError("a trial is of no part of a structure")
     if not all(
         type(number) is float and math.isfinite(number) for number in (log_loss, rise, error)
     ):
         raise ValueError("a trial's figures are not numbers")
-    return SizeTrial(part, _count(size, SIGNIFICANT), log_loss, rise, error, accepted)
+    return SizeTrial(part, _count(size, USUAL), log_loss, rise, error, accepted, condensed)
 
 
 def _count(plain: Any, least: int = 0) -> int:
