@@ -231,14 +231,17 @@ def page(rows: list[Row]) -> str:
     lines = ["# Structure that is found", "", "`benchmarks/structure`, see there how.", ""]
     links = [row for row in rows if row["what"] == "links"]
     if links:
+        head = (
+            "ratings are", "units", "seeds", "ratings", "usual kept", "true links", "found", "true",
+            "precision", "recall", "negative found", "true", "Pearson's true",
+        )  # fmt: skip
         lines += [
-            "Links between {n_items} items, rated by {n_users} users: all that were found over so many".format(**LINKED),
-            "seeds, how many of them are true, and of both how many are negative. Where the usual links",
-            "(the most correlated) predict better, they are kept, and none is said to be found. Last, of",
-            "as many most correlated pairs as there are true links, how many are true.",
-            "",
-            "| ratings are | hidden units | seeds | ratings | usual kept | true links | found | of them true | precision | recall | negative found | of them true | Pearson's true |",
-            "| --- " + "| ---: " * 12 + "|",
+            "Links between {n_items} items, rated by {n_users} users:".format(**LINKED),
+            "all that were found over the seeds, how many of them are true, and of both how many",
+            "are negative. Where the usual links (the most correlated) predict better, they are",
+            "kept, and none is said to be found. Last, of as many most correlated pairs as there",
+            "are true links, how many are true.",
+            "", f"| {' | '.join(head)} |", "| --- " + "| ---: " * 12 + "|",
         ]  # fmt: skip
         names = ("features", "hidden", "links", "ratings")
         for key in sorted({tuple(row[name] for name in names) for row in links}, reverse=True):

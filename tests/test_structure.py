@@ -144,7 +144,7 @@ def test_independent_ratings_have_no_links():
 
 
 @pytest.mark.parametrize("usual", [0.0, -0.4, 1.5])
-def test_significant_is_benjamini_and_hochbergs_step_up(unlinked, usual):
+def test_significant_is_benjamini_and_yekutielis_step_up(unlinked, usual):
     """The larger of two p-values: of z, and of its distance from the usual one."""
     tests = scored(unlinked)._replace(usual=usual)
     p = []
@@ -153,7 +153,8 @@ def test_significant_is_benjamini_and_hochbergs_step_up(unlinked, usual):
         strength = min(abs(z), on_this_side) if z * usual > 0 else abs(z)
         p.append(2 * (1 - _normal_cdf(strength)))
     order, m = np.sort(p), tests.n_tested
-    passed = [k for k in range(1, len(p) + 1) if order[k - 1] <= k * 0.2 / m]
+    allowed = 0.2 / sum(m / k for k in range(1, m + 1))
+    passed = [k for k in range(1, len(p) + 1) if order[k - 1] <= k * allowed]
     assert significant(tests, 0.2).sum() == max(passed, default=0) > 0
     assert not significant(tests._replace(z=np.zeros_like(tests.z)), 0.2).any()
 

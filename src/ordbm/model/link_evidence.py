@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtri
+from scipy.special import digamma, log_ndtr, ndtri
 
 from ordbm.data.csr import CSR
 from ordbm.errors import CostError
@@ -115,16 +115,19 @@ def pair_tests(
 def significant(tests: PairTests, false_share: float) -> NDArray[np.bool_]:
     """Which of the tests stand out, so that at most this share of these is expected to by chance.
 
-    Benjamini and Hochberg (1995): the k with the largest |z| (or distance from the usual z on its
-    side of zero, if that is less), for the largest k whose weakest has
-    P(|N(0, 1)| > |z|) <= k false_share / m, m being how many are tested.
+    Benjamini and Yekutieli (2001), as tests that share a column depend on each other: the k with
+    the largest |z| (or distance from the usual z on its side of zero, if that is less), for the
+    largest k whose weakest has P(|N(0, 1)| > |z|) <= k false_share / (m (1 + 1/2 + ... + 1/m)), m
+    being how many are tested.
     """
     beyond = np.sign(tests.z) * tests.usual  # by how much a z of this sign is usual
     strength = np.maximum(np.abs(tests.z) - np.maximum(beyond, 0.0), 0.0)
     order = np.argsort(-strength, kind="stable")
     log_p = np.log(2.0) + log_ndtr(-strength[order])
     rank = np.arange(1, len(order) + 1)
-    passed = np.flatnonzero(log_p <= np.log(rank * false_share / max(tests.n_tested, 1)))
+    m = max(tests.n_tested, 1)
+    harmonic = digamma(m + 1) + np.euler_gamma
+    passed = np.flatnonzero(log_p <= np.log(rank * false_share / (m * harmonic)))
     chosen = np.zeros(len(order), np.bool_)
     chosen[order[: passed[-1] + 1 if len(passed) else 0]] = True
     return chosen
