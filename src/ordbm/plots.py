@@ -41,6 +41,7 @@ _FEWEST_IN_BIN = 30  # ratings: the share of fewer says little
 _MOST_POINTS = 2_000  # of hidden space, the best known
 _LABEL_ROOM = ((6, 0), (-6, 0), (0, 4), (0, -4))  # where a label may go, in points from its dot
 _LONGEST_LABEL = 32
+_ERRORS_SHOWN = 6  # of a trial of sizes, the median
 
 
 def plot_distribution(
@@ -119,7 +120,8 @@ def plot_learning(history: Sequence[EpochRecord], *, ax: Axes | None = None) -> 
 def plot_structure(structure: Structure | None, *, ax: Axes | None = None) -> Axes:
     """What each size that was tried did to the inner validation log-loss, in the order of trials.
 
-    With one standard error to either side; a filled dot was taken. `model.structure` has them.
+    With one standard error to either side; a filled dot was taken, and what is far worse is a
+    figure at the edge. `model.structure` has them.
     """
     if structure is None or not structure.trials:
         raise RatingsError('nothing to draw: the model was not fitted with structure="auto"')
@@ -129,12 +131,23 @@ def plot_structure(structure: Structure | None, *, ax: Axes | None = None) -> Ax
     rise, error = (np.array([getattr(one, name) for one in trials]) for name in ("rise", "error"))
     taken = np.array([one.accepted for one in trials])
     ax.axvline(0.0, color=GREY, linewidth=0.8, linestyle=(0, (4, 3)))
-    ax.errorbar(rise, place, xerr=error, fmt="none", ecolor=_PALE, elinewidth=2)
+    # What is far worse stands at the edge with its figure, so that the others can be told apart.
+    reach = (np.abs(rise) + error)[taken].max(initial=0.0)
+    edge = max(_ERRORS_SHOWN * float(np.median(error)), 1.5 * float(reach))
+    far = (rise > edge) & ~taken
+    near = ~far & ~taken
+    ax.errorbar(rise[~far], place[~far], xerr=error[~far], fmt="none", ecolor=_PALE, elinewidth=2)
     ax.scatter(rise[taken], place[taken], color=BLUE, zorder=3)
-    ax.scatter(rise[~taken], place[~taken], facecolors="white", edgecolors=ORANGE, zorder=3)
-    names = [f"{PARTS_IN_WORDS[one.part]} {one.size_in_words}".strip() for one in trials]
+    ax.scatter(rise[near], place[near], facecolors="white", edgecolors=ORANGE, zorder=3)
+    for y, value in zip(place[far], rise[far], strict=True):
+        ax.annotate(
+            f"{value:+.3f} →", (1.0, y), xycoords=("axes fraction", "data"), ha="right",
+            va="center", color=ORANGE,
+        )  # fmt: skip
+    told = ((PARTS_IN_WORDS[one.part], one.size_in_words) for one in trials)
+    names = [": ".join(filter(None, words)) for words in told]
     ax.set_yticks(place, names)
-    ax.invert_yaxis()
+    ax.set_ylim(len(trials) - 0.5, -0.5)
     ax.set_xlabel("rise of the log-loss (filled: taken)")
     return ax
 

@@ -10,6 +10,7 @@ LIKELY = -2  # those that tests show less surely
 USUAL = -3  # the most correlated, as settings without `structure` have them
 LINKS_IN_WORDS = {SIGNIFICANT: "significant", LIKELY: "likely", USUAL: "usual"}
 
+CONDENSED = "condensed"  # of hidden units that start as what more of them say together
 WHOLE = "whole"  # in the place of a part: all that was found, beside the usual structure
 PARTS = ("item_hidden", "user_hidden", "directions", "item_links", "user_links")
 
@@ -19,7 +20,7 @@ PARTS_IN_WORDS = {
     "directions": "directions of co-occurrence",
     "item_links": "links between items",
     "user_links": "links between users",
-    WHOLE: "all, beside the usual sizes",
+    WHOLE: "all, beside the usual structure",
 }
 
 
@@ -61,7 +62,7 @@ class SizeTrial(NamedTuple):
         if self.part == WHOLE:
             return ""
         size = LINKS_IN_WORDS.get(self.size, f"{self.size:,}")
-        return f"{size}, condensed" if self.condensed else size
+        return f"{size}, {CONDENSED}" if self.condensed else size
 
 
 class LinkTests(NamedTuple):
@@ -97,6 +98,14 @@ class Structure(NamedTuple):
             elif trial.part == part and trial.accepted:
                 kind = trial.size
         return kind
+
+    def size_in_words(self, part: str) -> str:
+        """`25`, `2, condensed`, `7, likely`."""
+        kind = LINKS_IN_WORDS.get(self.kind_of(part)) if part.endswith("links") else None
+        if self.sizes.condensed & SIDE_OF.get(part, 0):
+            kind = CONDENSED
+        size = f"{getattr(self.sizes, part):,}"
+        return f"{size}, {kind}" if kind else size
 
     @property
     def hidden(self) -> tuple[int, int]:
