@@ -161,8 +161,10 @@ class SizeSearch:
             for part in parts:  # what links explain may need no hidden units any more
                 if part not in SIDES_OF_LINKS and getattr(self.sizes, part):
                     self.is_as_good(part, 0)
-        if self.sizes != self.start and not self.tried(WHOLE, 0, self.sizes, self.start, as_good):
-            self.sizes = self.start
+        if self.sizes != self.start:
+            whole = CLEARLY if self.sizes.condensed else HARDLY
+            if not self.tried(WHOLE, 0, self.sizes, self.start, at_most(whole)):
+                self.sizes = self.start
         self.tell(Progress("structure", 1.0))
         return self.sizes
 
@@ -219,10 +221,8 @@ class SizeSearch:
 
     def is_better(self, part: str, size: int, errors: float, least: float = -np.inf) -> bool:
         """Whether the log-loss rises by so many errors at most, and falls by `least`; so taken."""
-        return self.tried(
-            part, size, self.sizes.but(part, size), self.sizes,
-            lambda found: found.rise <= errors * found.error and found.rise <= -least,
-        )  # fmt: skip
+        candidate = self.sizes.but(part, size)
+        return self.tried(part, size, candidate, self.sizes, at_most(errors, -least))
 
     def is_as_good(self, part: str, size: int, *, condensed: bool = False) -> bool:
         """Whether it hardly raises the lowest log-loss, for its error; if so, it is taken.
@@ -232,10 +232,7 @@ class SizeSearch:
         self.compared.losses(self.sizes)
         candidate = self.sizes.but(part, size, condensed=condensed)
         errors = CLEARLY if condensed else HARDLY
-        return self.tried(
-            part, size, candidate, self.compared.best(),
-            lambda found: found.rise <= errors * found.error,
-        )  # fmt: skip
+        return self.tried(part, size, candidate, self.compared.best(), at_most(errors))
 
     def tried(
         self,
@@ -269,6 +266,6 @@ class SizeSearch:
         return losses(predicted, held_out.values)["log_loss"]
 
 
-def as_good(found: Difference) -> bool:
-    """Whether a rise of the log-loss is hardly one, for its error."""
-    return found.rise <= HARDLY * found.error
+def at_most(errors: float, rise: float = np.inf) -> Callable[[Difference], bool]:
+    """Whether the log-loss rises by so many standard errors and by this at most."""
+    return lambda found: found.rise <= min(errors * found.error, rise)

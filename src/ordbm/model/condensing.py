@@ -73,8 +73,10 @@ def condensed(side: Side, found: Directions, rows: CSR, number: int) -> Paramete
     """Parameters of so many units that say the strongest of what these directions do.
 
     A unit is on above the middle of its direction, and being on is two deviations from being off.
+    Rows count by their ratings, as those of few hardly say where they stand.
     """
-    scores = 2.0 * found.scores[:, :, :number] @ unmixing(found.of_rows[:, :number])
+    count = np.diff(rows.start) + 1e-9
+    scores = 2.0 * found.scores[:, :, :number] @ unmixing(found.of_rows[:, :number], count)
     weight = rows.value[:, None] if rows.value.size else 1.0
     usual = (weight * scores[rows.column, rows.level]).sum(axis=0) / max(rows.n_rows, 1)
     parameters = side.parameters
@@ -82,22 +84,32 @@ def condensed(side: Side, found: Directions, rows: CSR, number: int) -> Paramete
     return parameters._replace(hidden_bias=-usual, rating_bias=bias, coupling=scores)
 
 
-def unmixing(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The rotation O (k, k) with A O far from normal in each column: fourth moments are extreme.
+def unmixing(rows: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """C^(1/2) O: what directions A (R, k) are of independent components A C^(-1/2) O.
 
-    FastICA with cubes (Hyvarinen, 1999), for directions A (R, k) that are uncorrelated and of
-    variance one: O <- A^T (A O)^3 / R - 3 O, made orthogonal. Of some random starts the one that
-    ends with the least fourth moments: the values of a unit are two.
+    C is the second moments of A by these weights of rows, O a rotation (k, k) that makes fourth
+    moments of each component extreme, by FastICA with cubes (Hyvarinen, 1999):
+    O <- Z^T (Z O)^3 / R - 3 O, made orthogonal, with Z = A C^(-1/2). Of some random starts the one
+    that ends with the least fourth moments: the values of a unit are two.
     """
+    share = (weight / weight.sum())[:, None]
+    value, vector = np.linalg.eigh(rows.T @ (share * rows))
+    root = np.sqrt(np.maximum(value, 1e-12 * value.max()))
+    white = rows @ (vector / root) @ vector.T
     rng = np.random.default_rng(0)
     k = rows.shape[1]
-    found = [_turned(rows, np.linalg.qr(rng.normal(size=(k, k)))[0]) for _ in range(STARTS)]
-    return min(found, key=lambda turned: float(((rows @ turned) ** 4).sum()))
+    turned = [
+        _turned(white, share, np.linalg.qr(rng.normal(size=(k, k)))[0]) for _ in range(STARTS)
+    ]
+    best = min(turned, key=lambda one: float((share * (white @ one) ** 4).sum()))
+    return (vector * root) @ vector.T @ best
 
 
-def _turned(rows: NDArray[np.float64], turned: NDArray[np.float64]) -> NDArray[np.float64]:
+def _turned(
+    white: NDArray[np.float64], share: NDArray[np.float64], turned: NDArray[np.float64]
+) -> NDArray[np.float64]:
     for _ in range(ROUNDS):
-        step = rows.T @ (rows @ turned) ** 3 / len(rows) - 3 * turned
+        step = (share * white).T @ (white @ turned) ** 3 - 3 * turned
         left, _, right = np.linalg.svd(step)
         before, turned = turned, left @ right
         if np.abs(np.abs((turned * before).sum(axis=0)) - 1).max() < TURNED:
