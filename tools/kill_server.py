@@ -21,8 +21,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ class Outcome:
     stored: int  # of those
     lost: int
     twice: int
+    seed: int = 0
 
 
 class Writer(threading.Thread):
@@ -232,7 +234,7 @@ def page(found: list[Outcome]) -> str:
         "was under way, what that one said; of twenty at once all or none.",
         "",
         "```text",
-        "make kills",
+        *_commands(found),
         "```",
         "",
         (
@@ -252,6 +254,15 @@ def page(found: list[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _commands(found: list[Outcome]) -> list[str]:
+    """What was run, and how often on each database; `make kills` does all of it."""
+    counts = Counter((one.database, one.seed) for one in found)
+    return [
+        f"tools/kill_server.py --on {kind} --kills {count} --seed {seed}"
+        for (kind, seed), count in sorted(counts.items())
+    ]
+
+
 def main() -> None:
     """Kill and look, so many times on each database; exit status 1 if anything was lost."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -268,7 +279,8 @@ def main() -> None:
         found = [Outcome(**json.loads(line)) for line in told.rows.read_text().splitlines()]
     for kind in [told.on] if told.on else ["SQLite", "PostgreSQL"]:
         first = sum(one.database == kind for one in found)
-        for outcome in kills(kind, range(first, told.kills), told.seed):
+        for one in kills(kind, range(first, told.kills), told.seed):
+            outcome = replace(one, seed=told.seed)
             found.append(outcome)
             if told.rows:
                 with told.rows.open("a") as file:

@@ -47,6 +47,8 @@ def served() -> Iterator[str]:
             "movielens-small",
             "--log-level",
             "error",
+            "--timeout",
+            "120",
         ]  # nobody reads the log, and a full pipe would stop it
         process = subprocess.Popen(
             [sys.executable, "-m", "ordbm", "serve", MODEL, "--port", "0", *told],
