@@ -41,6 +41,10 @@ class Together:
         if side == ITEMS:
             self.add(table)
 
+    def add_directions(self, side, by_direction):
+        if side == ITEMS:
+            self.add(by_direction)
+
     def add_columns(self, side, block, coupling, bias):  # noqa: ARG002
         if side == USERS:
             self.add(coupling)

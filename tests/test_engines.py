@@ -1,6 +1,7 @@
 """Machines learnt by workers of an engine are those learnt here, whatever happens to workers."""
 
 import sys
+from concurrent.futures import Future
 from contextlib import contextmanager
 
 import numpy as np
@@ -13,7 +14,7 @@ from ordbm.engines.interface import LostError
 from ordbm.engines.shared_memory import as_own
 from ordbm.errors import EngineError, InterruptedWarning, SettingsError
 from ordbm.training import crew
-from ordbm.training.remote_ensemble import crew_size
+from ordbm.training.remote_ensemble import crew_shape
 
 SMALL = {
     "hidden": 3, "members": 3, "epochs": 3, "item_links": 4, "presence": False, "context": False,
@@ -21,9 +22,10 @@ SMALL = {
 }  # fmt: skip
 
 
-def some_ratings(seed=0, n=600):
+def some_ratings(seed=0, n=600, users=30, items=20):
     rng = np.random.default_rng(seed)
-    return ordbm.Ratings(rng.integers(0, 30, n), rng.integers(0, 20, n), rng.integers(1, 6, n))
+    given = rng.integers(0, users, n), rng.integers(0, items, n), rng.integers(1, 6, n)
+    return ordbm.Ratings(*given)
 
 
 class Engine(InProcess):
@@ -33,11 +35,11 @@ class Engine(InProcess):
         super().__init__(n_places)
         self.calls, self.lost = 0, set(lost)
 
-    def _called(self, worker, method, arguments):
-        self.calls += 1
-        if self.calls in self.lost:
+    def call(self, worker, method, *arguments, aside=False):
+        self.calls += not aside  # of those there are as many as there is time for
+        if not aside and self.calls in self.lost:
             worker.served = None
-        return super()._called(worker, method, arguments)
+        return super().call(worker, method, *arguments, aside=aside)
 
 
 @pytest.fixture
@@ -75,7 +77,6 @@ def assert_same(one, other):
     "told",
     [
         {},
-        {"members": 1},
         {"user_links": 3, "sides": "user"},
         {"features": "gaussian"},
         {"learner": "cd", "members": 2},
@@ -91,6 +92,88 @@ def test_workers_learn_the_same_bits(on, told, places):
     there = ordbm.OrdinalBM(**SMALL | told, engine="ray").fit(ratings, validation)
     assert len(engine.workers) == min(places, here.settings.members)
     assert_same(here, there)
+
+
+def assert_close(one, other, parts=1e-10, wholes=1e-10):
+    """The same but for the order of sums: parameters, and what is said of all ratings."""
+    for mine, theirs in zip(one.history, other.history, strict=True):
+        assert mine.objective == pytest.approx(theirs.objective, abs=wholes)
+        assert mine.validation == pytest.approx(theirs.validation, abs=wholes)
+    for left, right in zip(parameters(one), parameters(other), strict=True):
+        np.testing.assert_allclose(left, right, rtol=0, atol=parts)
+
+
+SHARED = SMALL | {"members": 1, "dtype": "float64", "learner": ordbm.PseudoLikelihood(block_rows=7)}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {},
+        {"dtype": "float32"},
+        {"members": 2},
+        {"sides": "user"},
+        {"sides": "item", "item_links": 0},
+        {"features": "categorical", "item_links": 0},
+        {"learner": "pl", "hidden": (5, 7)},
+    ],
+    ids=lambda told: "-".join(map(str, told.values())) or "default",
+)
+@pytest.mark.parametrize("shards", [2, 3])
+def test_users_shared_out_are_learnt_as_if_they_were_here(on, told, shards):
+    ratings, validation = some_ratings(n=900), some_ratings(1, 100)
+    told = SHARED | told
+    here = ordbm.OrdinalBM(**told).fit(ratings, validation)
+    engine = on(Engine(shards * told["members"]))
+    there = ordbm.OrdinalBM(**told, engine="ray").fit(ratings, validation)
+    assert len(engine.workers) == shards * told["members"]
+    single = told["dtype"] == "float32"  # where few ratings have a say, rounding has more
+    assert_close(here, there, *((1e-4, 1e-5) if single else ()))
+
+
+def test_traits_of_users_are_summed_over_all(on):
+    """Couplings of users follow what those of all say of their traits."""
+    ratings = some_ratings(n=4000, users=500, items=60)
+    learner = ordbm.PseudoLikelihood(co_occurrence=3, block_rows=60)
+    told = SHARED | {"learner": learner, "item_links": 0}
+    here = ordbm.OrdinalBM(**told).fit(ratings)
+    on(Engine(3))
+    assert_close(here, ordbm.OrdinalBM(**told, engine="ray").fit(ratings))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"user_links": 3}, {"features": "gaussian"}, {"learner": "cd"}],
+    ids=["user links", "continuous", "sampled"],
+)
+def test_what_cannot_be_shared_out_is_learnt_by_one(on, told):
+    ratings = some_ratings()
+    here = ordbm.OrdinalBM(**SHARED | told).fit(ratings)
+    engine = on(Engine(3))
+    assert_same(here, ordbm.OrdinalBM(**SHARED | told, engine="ray").fit(ratings))
+    assert len(engine.workers) == 1
+
+
+def test_a_team_that_loses_a_worker_learns_the_same(on, monkeypatch):
+    monkeypatch.setattr(crew, "KEPT_AFTER", 0)
+    ratings = some_ratings()
+    engine = on(Engine(3))
+    undisturbed = ordbm.OrdinalBM(**SHARED, engine="ray").fit(ratings)
+    for lost in range(1, engine.calls + 1):
+        disturbed = on(Engine(3, lost=[lost]))
+        assert_same(undisturbed, ordbm.OrdinalBM(**SHARED, engine="ray").fit(ratings))
+        assert len(disturbed.workers) == 6, lost
+
+
+def test_a_checkpoint_of_a_team_goes_on(on, tmp_path):
+    ratings = some_ratings()
+    on(Engine(2))
+    whole = ordbm.OrdinalBM(**SHARED | {"epochs": 5}, engine="ray").fit(ratings)
+    ordbm.OrdinalBM(**SHARED, engine="ray").fit(ratings, checkpoint=tmp_path)
+    again = ordbm.OrdinalBM(**SHARED | {"epochs": 5}, engine="ray")
+    assert_same(whole, again.fit(ratings, checkpoint=tmp_path, resume=True))
+    with pytest.raises(ordbm.errors.CheckpointError, match="leave resume out"):
+        ordbm.OrdinalBM(**SHARED | {"epochs": 6}).fit(ratings, checkpoint=tmp_path, resume=True)
 
 
 def test_features_are_learnt_the_same(on):
@@ -120,7 +203,9 @@ def test_what_was_kept_at_a_lost_node_is_not_missed(on, monkeypatch):
         def parts(self, worker, method, *arguments, n):
             assert method == "kept_state"
             _, mark = super().parts(worker, method, *arguments, n=n)
-            return [type(mark)(None, LostError("the node is gone")), mark]
+            gone = Future()
+            gone.set_exception(LostError("the node is gone"))
+            return [gone, mark]
 
     monkeypatch.setattr(crew, "KEPT_AFTER", 0)  # keep every epoch
     ratings = some_ratings()
@@ -140,9 +225,9 @@ def test_the_last_kept_state_is_gone_on_from(on, monkeypatch):
 
     monkeypatch.setattr(crew, "KEPT_AFTER", 0)
     ratings, told = some_ratings(), SMALL | {"epochs": 8, "members": 1}
-    undisturbed = on(Recorded())
+    undisturbed = on(Recorded(1))
     ordbm.OrdinalBM(**told, engine="ray").fit(ratings)
-    engine = on(Recorded(lost=[undisturbed.calls - 2]))
+    engine = on(Recorded(1, lost=[undisturbed.calls - 2]))
     ordbm.OrdinalBM(**told, engine="ray").fit(ratings)
     assert undisturbed.learnt == 8
     assert engine.learnt <= 9
@@ -232,12 +317,15 @@ def test_progress_of_workers_is_told(on):
 @pytest.mark.parametrize(
     ("nodes", "members", "threads", "expected"),
     [
-        ([2], 8, None, (2, 1)),
-        ([16], 8, None, (8, 2)),
-        ([16], 8, 1, (8, 1)),
-        ([6, 6], 8, None, (8, 1)),
-        ([8, 4], 3, None, (3, 4)),
-        ([1, 1, 1], 2, None, (2, 1)),
+        ([2], 8, None, (2, 1, 1)),
+        ([16], 8, None, (8, 2, 1)),
+        ([16], 8, 1, (8, 1, 2)),
+        ([6, 6], 8, None, (8, 1, 1)),
+        ([8, 4], 3, None, (3, 4, 1)),
+        ([1, 1, 1], 2, None, (2, 1, 1)),
+        ([16], 1, None, (1, 16, 1)),
+        ([16, 16, 16], 1, None, (1, 16, 3)),
+        ([4] * 16, 8, None, (8, 4, 2)),
     ],
 )
 def test_workers_fill_the_nodes_that_there_are(nodes, members, threads, expected):
@@ -245,12 +333,13 @@ def test_workers_fill_the_nodes_that_there_are(nodes, members, threads, expected
         def places(self, threads):
             return sum(cpus // threads for cpus in nodes)
 
-    assert crew_size(Nodes(), members, threads) == expected
+    assert crew_shape(Nodes(), members, threads, can_share=True) == expected
+    assert crew_shape(Nodes(), members, threads, can_share=False) == (*expected[:2], 1)
 
 
 def test_a_cluster_without_processors_is_an_error():
     with pytest.raises(EngineError, match="no processor"):
-        crew_size(InProcess(0), 2, None)
+        crew_shape(InProcess(0), 2, None, can_share=True)
 
 
 @pytest.mark.parametrize("value", ["spark", "ray:", "", 3, "rays", ":ray"])

@@ -19,7 +19,7 @@ from ordbm.engines.interface import LostError
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'ordbm[ray]'")
 
 from ray_workers import Mortal, Probe  # noqa: E402
-from test_engines import SMALL, assert_same, some_ratings  # noqa: E402
+from test_engines import SHARED, SMALL, assert_close, assert_same, some_ratings  # noqa: E402
 
 pytestmark = pytest.mark.slow
 HERE = str(Path(__file__).parent)
@@ -59,6 +59,24 @@ def test_ray_learns_the_same_bits():
     here = ordbm.OrdinalBM(**SMALL).fit(ratings, validation)
     assert_same(here, ordbm.OrdinalBM(**SMALL, engine="ray").fit(ratings, validation))
     assert ray.is_initialized()  # what was there before stays
+
+
+@pytest.mark.usefixtures("engine")
+def test_users_shared_out_over_actors_are_learnt_as_if_they_were_here():
+    ratings, validation = some_ratings(), some_ratings(1, 100)
+    here = ordbm.OrdinalBM(**SHARED).fit(ratings, validation)
+    assert_close(here, ordbm.OrdinalBM(**SHARED, engine="ray").fit(ratings, validation))
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_team_that_loses_an_actor_is_begun_anew(deaths, monkeypatch):
+    monkeypatch.setattr("ordbm.training.remote_ensemble.MemberGroup", Mortal)
+    ratings = some_ratings()
+    (deaths / "1-a").touch()
+    assert_close(
+        ordbm.OrdinalBM(**SHARED).fit(ratings), ordbm.OrdinalBM(**SHARED, engine="ray").fit(ratings)
+    )
+    assert not list(deaths.iterdir())
 
 
 @pytest.mark.usefixtures("engine")

@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from ordbm.runtime.arrays import Array
+
 
 class LostError(Exception):
     """A worker is gone, and what it was asked for with it; the message says how."""
+
+
+class Seat(Protocol):
+    """A worker's place in a meeting of several that add up what each has."""
+
+    def add(self, tables: Sequence[Array]) -> None:
+        """Put the sums of all workers' tables into these, in the order of their seats.
+
+        All make the same calls in turn; each waits for the others.
+        """
 
 
 class WorkerEngine(Protocol):
@@ -39,6 +51,12 @@ class WorkerEngine(Protocol):
 
     def value(self, result: Any) -> Any:
         """A result. `LostError` if a worker is gone; an error of the method as it was raised."""
+
+    def seats(self, n: int) -> list[Seat]:
+        """A meeting of n workers: the seats to give to them, one each."""
+
+    def leave(self, seats: Sequence[Seat]) -> None:
+        """End a meeting; nobody may wait in it."""
 
     def stop(self, worker: Any) -> None:
         """End a worker, whatever it does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -13,8 +14,10 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from ordbm.engines.interface import LostError
+from ordbm.engines.adding import put_back, sliced, summed
+from ordbm.engines.interface import LostError, Seat
 from ordbm.errors import EngineError
+from ordbm.runtime.arrays import Array
 from ordbm.runtime.cpus import usable_cpus
 
 ANSWERS_WITHIN = 10  # seconds, a cluster that is there
@@ -91,6 +94,15 @@ class RayCore:
         except faults.RayError as error:
             raise LostError(_first_line(error)) from None
 
+    def seats(self, n: int) -> list[Seat]:
+        adders = [_adder_class(self.ray).remote(n) for _ in range(n)]
+        self._actors += adders
+        return [RaySeat(adders, number) for number in range(n)]
+
+    def leave(self, seats: Sequence[Any]) -> None:
+        for adder in seats[0].adders:
+            self.stop(adder)
+
     def stop(self, worker: Any) -> None:
         self._actors.remove(worker)
         self.ray.kill(worker)
@@ -101,6 +113,44 @@ class RayCore:
                 self.stop(actor)
             if self.is_ours:
                 self.ray.shutdown()
+
+
+class Adder:
+    """An actor that adds up a slice of what n workers have, each time that all have sent theirs."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._sent: dict[int, dict[int, list[Array]]] = {}  # by turn and seat
+        self._found: dict[int, asyncio.Future[list[Array]]] = {}  # by turn
+
+    async def add(self, turn: int, seat: int, *tables: Array) -> list[Array]:
+        """The sums of this turn, when they are known."""
+        loop = asyncio.get_running_loop()
+        found = self._found.setdefault(turn, loop.create_future())
+        sent = self._sent.setdefault(turn, {})
+        sent[seat] = list(tables)
+        if len(sent) == self._n:
+            found.set_result(summed([sent[number] for number in range(self._n)]))
+            del self._sent[turn], self._found[turn]
+        return await found
+
+
+class RaySeat:
+    """A place among workers that send slices of their tables to adders and fetch the sums."""
+
+    def __init__(self, adders: list[Any], number: int) -> None:
+        self.adders, self._number, self._turn = adders, number, 0
+
+    def add(self, tables: Sequence[Array]) -> None:
+        import ray  # noqa: PLC0415 -- an extra
+
+        slices = sliced(tables, len(self.adders))
+        asked = [
+            adder.add.remote(self._turn, self._number, *part)
+            for adder, part in zip(self.adders, slices, strict=True)
+        ]
+        self._turn += 1
+        put_back(tables, ray.get(asked))
 
 
 def _check_reached(address: str) -> None:
@@ -127,6 +177,11 @@ def _imported() -> Any:
 def _actor_class(ray: Any, kind: type) -> Any:
     """The actors of a kind of worker: calls in their order, but for those aside."""
     return ray.remote(concurrency_groups={ASIDE: 1}, max_restarts=0, max_task_retries=0)(kind)
+
+
+@lru_cache
+def _adder_class(ray: Any) -> Any:
+    return ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(Adder)
 
 
 @contextmanager

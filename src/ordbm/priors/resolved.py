@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -62,9 +63,19 @@ def couplings_by_direction(coupling: Array, co_occurrence: Array, threads: int =
     return by_direction.reshape(co_occurrence.shape[1], *coupling.shape[1:])
 
 
-def expected_couplings(coupling: Array, co_occurrence: Array, threads: int = 1) -> Array:
-    """The projection of couplings (C, n, d) on the columns' traits: what all tell of each."""
+def expected_couplings(
+    coupling: Array,
+    co_occurrence: Array,
+    threads: int = 1,
+    add: Callable[[Array], object] | None = None,
+) -> Array:
+    """The projection of couplings (C, n, d) on the columns' traits: what all tell of each.
+
+    Where other workers have other columns, `add` adds up what each trait says of them all.
+    """
     by_direction = couplings_by_direction(coupling, co_occurrence, threads)
+    if add is not None:
+        add(by_direction)
     return table_product(co_occurrence, _flat(by_direction), threads).reshape(coupling.shape)
 
 

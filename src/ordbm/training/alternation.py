@@ -26,6 +26,7 @@ from ordbm.runtime.scratch import IN_MEMORY, Scratch
 from ordbm.training.engine import LOCAL, Engine
 from ordbm.training.feature_learning import EffectsLearning
 from ordbm.training.plan import cut_rows, lay_out
+from ordbm.training.shards import Shard, SummedAtSeat
 from ordbm.training.side_pass import SideTraining
 
 
@@ -46,17 +47,21 @@ class Trainer:
         feature_rules: FeatureRules | None = None,
         scratch: Scratch = IN_MEMORY,
         engine: Engine = LOCAL,
+        shard: Shard | None = None,
     ) -> None:
         """`is_new`: the machine has learnt nothing, so that neither side has anything to say yet.
 
         Scoring all ratings by the other side would cost as much as several epochs. `priors` is what
         `priors_of` gives, if it is known already. `told` are features, which need rules. What grows
-        with ratings comes from `scratch`.
+        with ratings comes from `scratch`. Where ratings are those of a `shard`, so is the machine,
+        and `engine` adds up what all shards have.
         """
         self.machine = machine
         self.is_new = is_new
         self.learner = learner
-        self.ratings, self.n_ratings = ratings, len(ratings.by_user.column)
+        self.ratings = ratings
+        counts = shard.counts if shard else tuple(np.diff(rows.start) for rows in ratings)
+        self.n_ratings = int(counts[0].sum())  # of all shards
         self.told, self.feature_rules = told, feature_rules
         smoothing = smoothing_of(machine.features.single, learner.priors)
         by_group = smoothing_of(machine.features.of_group, learner.priors)
@@ -67,12 +72,9 @@ class Trainer:
         priors = priors or priors_of(machine, ratings, learner.priors, threads)
         # Items own the user side's biases, users the item side's.
         bias_priors = (BiasPrior(smoothing, learner.priors.bias_precision), priors.user_bias)
-        self.by_count = by_count = [
-            count_potentials(
-                level_counts(ratings[1 - number], len(smoothing)), learner.priors.count_weight
-            )
-            for number in range(2)
-        ]
+        self.by_count = by_count = (
+            shard.by_count if shard else potentials(machine, ratings, learner)
+        )
         tables = [
             Tables(
                 by_group.astype(machine.dtype),
@@ -100,9 +102,14 @@ class Trainer:
         cuts = [
             None
             if side is None
-            else cut_rows(np.diff(rows.start), side.n_columns, learner.optimiser, 2 * seed + number)
-            for number, (side, rows) in enumerate(zip(machine.sides, ratings, strict=True))
+            else cut_rows(
+                counts[number], len(counts[1 - number]), learner.optimiser, 2 * seed + number
+            )
+            for number, side in enumerate(machine.sides)
         ]
+        whole = list(cuts)
+        if shard and cuts[0] is not None:
+            cuts[0] = shard.own_cut(cuts[0])
         asked = not (self._keeps_scores and is_new) or machine.features.is_gaussian
         with_position = [
             asked or (side is not None and side.links.n_edges > 0) for side in machine.sides
@@ -113,13 +120,16 @@ class Trainer:
             np.arange(rows.n_rows) if cut is None or not in_place else cut.order(rows.n_rows)
             for cut, rows in zip(cuts, ratings, strict=True)
         ]
-        n_scored = self.n_ratings if joint else 0
+        if shard:
+            assert isinstance(engine, SummedAtSeat)
+            blocks = shard.blocks_of_all(blocks, whole, engine)
+        n_scored = len(ratings.by_user.column) if joint else 0
         self.scored = scratch.room((n_scored, machine.features.n_levels), machine.dtype)
         self.sides = [
             SideTraining(
                 side,
                 ratings[number],
-                np.diff(ratings[1 - number].start),
+                counts[1] if number == 0 else np.diff(ratings.by_user.start),
                 blocks[number],
                 orders[1 - number],
                 replace(learner, priors=_priors_of(number, learner, machine.features)),
@@ -134,6 +144,7 @@ class Trainer:
                 number=number,
                 engine=engine,
                 scratch=scratch,
+                counts_of_all=counts[1 - number],
             )
             for number, side in enumerate(machine.sides)
             if side is not None
@@ -211,6 +222,18 @@ class Trainer:
     def _keeps_scores(self) -> bool:
         """Whether a pass leaves the side's scores behind for the other side."""
         return isinstance(self.learner, PseudoLikelihood) and self.learner.other_side == "exact"
+
+
+def potentials(
+    machine: Machine, ratings: CSRPair, learner: Learner
+) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """What counts say of the levels of each item and of each user, and of unknown ones."""
+    n_levels, weight = machine.features.n_levels, learner.priors.count_weight
+    of_items, of_users = (
+        count_potentials(level_counts(rows, n_levels), weight)
+        for rows in (ratings.by_item, ratings.by_user)
+    )
+    return of_items, of_users
 
 
 def _priors_of(number: int, learner: Learner, table: Features) -> Priors:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ordbm.engines.interface import LostError, WorkerEngine
+from ordbm.engines.interface import LostError, Seat, WorkerEngine
 from ordbm.errors import EngineError
 from ordbm.runtime.interruption import safe_point
 from ordbm.runtime.threads import HEARD_WITHIN
@@ -27,8 +28,9 @@ class Kept(NamedTuple):
 class Post:
     """A place in the crew: what its worker begins with, and where another would go on."""
 
-    def __init__(self, beginning: tuple[Any, ...]) -> None:
-        self.beginning = beginning
+    def __init__(self, beginning: tuple[Any, ...], team: int) -> None:
+        self.beginning, self.team = beginning, team
+        self.seat: Seat | None = None  # where a team adds up what its workers have
         self.worker: Any = None
         self.preparing: list[Any] = []  # calls before the first that somebody waits for
         self.given = Kept(0, None)  # from a checkpoint, held where the crew is led
@@ -36,23 +38,31 @@ class Post:
 
 
 class Crew:
-    """Workers of one kind that learn epoch by epoch, each apart from the others.
+    """Workers of one kind that learn epoch by epoch, in teams that are apart from each other.
 
-    A worker has `begin(*beginning)`, `epoch(number)`, `epochs_done()`, `kept_state()` and
-    `restore(state, epochs)`; what it learns depends on these calls alone. So one that is lost is
-    begun anew from the last state that is at hand, the epochs since then are learnt again, and
-    nobody sees a difference.
+    A worker has `begin(*beginning, seat)`, `epoch(number)`, `epochs_done()`, `kept_state()` and
+    `restore(state, epochs)`; what a team learns depends on these calls alone. So one that has lost
+    a worker is begun anew from the last state that is at hand, the epochs since then are learnt
+    again, and nobody sees a difference. The seat is None for whoever is a team alone.
     """
 
     def __init__(
-        self, engine: WorkerEngine, kind: type, threads: int, beginnings: Sequence[tuple[Any, ...]]
+        self,
+        engine: WorkerEngine,
+        kind: type,
+        threads: int,
+        beginnings: Sequence[tuple[Any, ...]],
+        team_size: int = 1,
     ) -> None:
+        """`beginnings` are those of all workers, team by team."""
         self.engine, self.kind, self.threads = engine, kind, threads
-        self.posts = [Post(beginning) for beginning in beginnings]
+        self.posts = [
+            Post(beginning, number // team_size) for number, beginning in enumerate(beginnings)
+        ]
         self.epochs = 0  # that all have learnt
         self._kept_at, self._cost = time.perf_counter(), 0.0
-        for post in self.posts:
-            self._send_out(post)
+        for team in range(len(self.posts) // team_size):
+            self._send_out(self._team(team))
         self.ask("epochs_done", during=_patience_told())
 
     def learn(self, number: int, during: Callable[[], object]) -> list[Any]:
@@ -90,10 +100,8 @@ class Crew:
 
     def dismiss(self) -> None:
         """End all workers."""
-        for post in self.posts:
-            if post.worker is not None:
-                self.engine.stop(post.worker)
-                post.worker = None
+        for team in {post.team for post in self.posts if post.worker is not None}:
+            self._end(self._team(team))
 
     def _keep(self) -> None:
         """Have the state of each kept at its node, where it costs no message."""
@@ -119,16 +127,18 @@ class Crew:
     ) -> list[Any]:
         """The value of a call at each; whoever is lost is replaced and called again."""
         called = {n: call(n, post) for n, post in enumerate(self.posts)}
-        losses = dict.fromkeys(called, 0)
+        losses: Counter[int] = Counter()  # by team
         found: dict[int, Any] = {}
         while called:
             safe_point()
-            marks = {n: one[-1] if isinstance(one, list) else one for n, one in called.items()}
+            marks = {n: _mark(one) for n, one in called.items()}
             there = self.engine.wait(list(marks.values()), HEARD_WITHIN)
             if during is not None:
                 during()
             for number in [n for n, mark in marks.items() if any(mark is one for one in there)]:
                 post = self.posts[number]
+                if marks[number] is not _mark(called[number]):
+                    continue  # its team was replaced meanwhile
                 try:
                     for one in post.preparing:  # done before, or failed
                         self.engine.value(one)
@@ -136,31 +146,56 @@ class Crew:
                     found[number] = value(called[number])
                     del called[number]
                 except LostError as error:
-                    losses[number] += 1
-                    self._replace(post, error, losses[number])
-                    called[number] = call(number, post)
+                    losses[post.team] += 1
+                    self._replace(post.team, error, losses[post.team])
+                    for n, other in enumerate(self.posts):
+                        if other.team == post.team:
+                            found.pop(n, None)
+                            called[n] = call(n, other)
         return [found[number] for number in range(len(self.posts))]
 
-    def _replace(self, post: Post, error: LostError, losses: int) -> None:
-        """Put another worker in its place, to the end of the same epoch."""
+    def _team(self, number: int) -> list[Post]:
+        return [post for post in self.posts if post.team == number]
+
+    def _replace(self, number: int, error: LostError, losses: int) -> None:
+        """Put other workers in the place of a team's, to the end of the same epoch."""
         if losses > MOST_LOSSES:
             raise EngineError(
                 f"a worker was lost {losses} times in epoch {self.epochs + 1}: {error}"
             ) from error
         LOG.warning("a worker was lost in epoch %d and is replaced: %s", self.epochs + 1, error)
-        self.engine.stop(post.worker)
+        team = self._team(number)
+        self._end(team)
         if losses > 1:  # perhaps what was kept is gone with its node
-            post.kept = post.given
-        self._send_out(post)
+            for post in team:
+                post.kept = post.given
+        self._send_out(team)
 
-    def _send_out(self, post: Post) -> None:
-        """A worker that begins, restores what is kept, and learns the epochs since then."""
-        post.worker = self.engine.start(self.kind, self.threads)
-        calls: list[tuple[Any, ...]] = [("begin", *post.beginning)]
-        if post.kept.state is not None:
-            calls.append(("restore", post.kept.state, post.kept.epochs))
-        calls += [("epoch", number) for number in range(post.kept.epochs, self.epochs)]
-        post.preparing = [self.engine.call(post.worker, *one) for one in calls]
+    def _send_out(self, team: Sequence[Post]) -> None:
+        """Workers that begin, restore what is kept, and learn the epochs since then."""
+        seats = self.engine.seats(len(team)) if len(team) > 1 else [None]
+        for post, seat in zip(team, seats, strict=True):
+            post.seat = seat
+            post.worker = self.engine.start(self.kind, self.threads)
+            calls: list[tuple[Any, ...]] = [("begin", *post.beginning, seat)]
+            if post.kept.state is not None:
+                calls.append(("restore", post.kept.state, post.kept.epochs))
+            calls += [("epoch", number) for number in range(post.kept.epochs, self.epochs)]
+            post.preparing = [self.engine.call(post.worker, *one) for one in calls]
+
+    def _end(self, team: Sequence[Post]) -> None:
+        """End all workers of a team, though they may wait for each other."""
+        seats = [post.seat for post in team if post.seat is not None]
+        for post in team:
+            self.engine.stop(post.worker)
+            post.worker = post.seat = None
+        if seats:
+            self.engine.leave(seats)
+
+
+def _mark(called: Any) -> Any:
+    """What is waited for: of several results, the last."""
+    return called[-1] if isinstance(called, list) else called
 
 
 def _patience_told() -> Callable[[], object]:

@@ -34,6 +34,9 @@ class Engine(Protocol):
     def add_rows(self, side: int, table: Array) -> None:
         """What ratings add to a block's rows, (rows, d): inputs in float64, or what they ask."""
 
+    def add_directions(self, side: int, by_direction: Array) -> None:
+        """What the couplings of a side's columns say of each trait, (r, G, d); once in a pass."""
+
     def add_columns(self, side: int, block: int, coupling: Array, bias: Array) -> None:
         """Gradients of a block's columns, (columns, G, d) and (columns, n)."""
 
@@ -50,6 +53,9 @@ class Local:
         """Nothing to add."""
 
     def add_rows(self, side: int, table: Array) -> None:
+        """Nothing to add."""
+
+    def add_directions(self, side: int, by_direction: Array) -> None:
         """Nothing to add."""
 
     def add_columns(self, side: int, block: int, coupling: Array, bias: Array) -> None:

@@ -21,6 +21,8 @@ from ordbm.runtime.interruption import safe_point
 from ordbm.runtime.scratch import IN_MEMORY, Scratch
 from ordbm.runtime.threads import run_on_threads
 from ordbm.training.alternation import Trainer
+from ordbm.training.engine import LOCAL, Engine
+from ordbm.training.shards import Shard
 from ordbm.training.state import copy_arrays
 
 
@@ -47,8 +49,13 @@ class Ensemble:
         *,
         first: int = 0,
         in_turn: bool = False,
+        engine: Engine = LOCAL,
+        shard: Shard | None = None,
     ) -> None:
-        """`first` is the number of the first machine, where these are some of an ensemble's."""
+        """`first` is the number of the first machine, where these are some of an ensemble's.
+
+        `engine` and `shard` are those of `Trainer`.
+        """
         self.threads, self.first = threads, first
         at_once = 1 if in_turn else threads
         # So many learn on one thread each, or else in so many teams.
@@ -67,6 +74,8 @@ class Ensemble:
                 told=told,
                 feature_rules=feature_rules,
                 scratch=scratch,
+                engine=engine,
+                shard=shard,
             )
             for number, machine in enumerate(machines)
         ]

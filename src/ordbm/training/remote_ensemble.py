@@ -1,4 +1,4 @@
-"""An ensemble at workers: each has some of the machines, and all of the ratings."""
+"""An ensemble at workers: each has some of the machines and all ratings, or some users of one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ordbm.data.csr import CSRPair
-from ordbm.engines.interface import LostError, WorkerEngine
+from ordbm.engines.interface import LostError, Seat, WorkerEngine
 from ordbm.engines.shared_memory import as_own
 from ordbm.errors import EngineError
 from ordbm.model.feature_effects import Told
-from ordbm.model.learners import Learner
+from ordbm.model.learners import Learner, PseudoLikelihood
 from ordbm.model.machine import Machine, Parameters, Side
 from ordbm.model.neighbours import Links, no_links
 from ordbm.model.rules import FeatureRules
@@ -23,9 +23,12 @@ from ordbm.runtime.arrays import Array
 from ordbm.runtime.kernel_cache import sources_digest
 from ordbm.runtime.scratch import IN_MEMORY, Scratch
 from ordbm.runtime.threads import share, thread_count
+from ordbm.training.alternation import potentials
 from ordbm.training.crew import Crew
+from ordbm.training.engine import LOCAL
 from ordbm.training.ensemble import Ensemble
 from ordbm.training.loop import Learning
+from ordbm.training.shards import Shard, SummedAtSeat, bounds_of_shards, machine_of, ratings_of
 
 
 class Shared(NamedTuple):
@@ -35,6 +38,16 @@ class Shared(NamedTuple):
     links: tuple[Links, Links]
     priors: ResolvedPriors
     told: Told
+    shard: Shard | None  # whose ratings these are, if they are not all
+
+
+class Place(NamedTuple):
+    """What a worker has: machines first to end, and users first_user to last_user."""
+
+    first: int
+    end: int
+    first_user: int
+    last_user: int
 
 
 class GroupEpoch(NamedTuple):
@@ -45,7 +58,7 @@ class GroupEpoch(NamedTuple):
 
 
 class MemberGroup:
-    """A worker: some machines of an ensemble."""
+    """A worker: some machines of an ensemble, or one with some of its users."""
 
     _ensemble: Ensemble
     _done = 0  # epochs
@@ -61,6 +74,7 @@ class MemberGroup:
         seed: int,
         rules: FeatureRules | None,
         threads: int,
+        seat: Seat | None,
     ) -> None:
         """Make ready to learn; `first` is the number of the first machine in the ensemble."""
         if digest != self._digest():
@@ -72,6 +86,7 @@ class MemberGroup:
         self._ensemble = Ensemble(
             [_own_machine(machine, shared.links) for machine in machines],
             shared.ratings, learner, seed, threads, shared.priors, shared.told, rules, first=first,
+            engine=LOCAL if seat is None else SummedAtSeat(seat), shard=shared.shard,
         )  # fmt: skip
 
     def epochs_done(self) -> int:
@@ -115,7 +130,8 @@ class MemberGroup:
 class RemoteEnsemble:
     """`Ensemble` with its machines at the workers of an engine; the same bits.
 
-    Parameters of `machines` are what they were at the last `collect`.
+    Parameters of `machines` are what they were at the last `collect`. Where there is room for
+    several workers a machine its users are shared out, if it can be: the same up to rounding.
     """
 
     def __init__(
@@ -131,26 +147,36 @@ class RemoteEnsemble:
         feature_rules: FeatureRules | None = None,
     ) -> None:
         self.machines = machines
-        n_workers, threads = crew_size(engine, len(machines), threads)
+        n_workers, threads, n_shards = crew_shape(
+            engine, len(machines), threads, can_share=can_be_shared(machines[0], learner, told)
+        )
         parts = [share(len(machines), number, n_workers) for number in range(n_workers)]
+        users = bounds_of_shards(ratings, n_shards)
+        self._places = [Place(*part, *of) for part in parts for of in users]
         links = _links_of(machines[0])
-        shared = engine.put(Shared(ratings, links, priors, told))
+        by_count = potentials(machines[0], ratings, learner) if n_shards > 1 else None
+        shared = [
+            engine.put(_shared(ratings, links, priors, told, first, last, by_count))
+            for first, last in users
+        ]
         self.crew = Crew(
             engine,
             MemberGroup,
             threads,
             [
                 (
-                    sources_digest(), shared, engine.put([*map(_alone, machines[first:end])]),
-                    first, learner, seed, feature_rules, threads,
+                    sources_digest(), shared[number % n_shards],
+                    engine.put([*map(_alone, self._machines_at(place))]), place.first, learner,
+                    seed, feature_rules, threads,
                 )
-                for first, end in parts
+                for number, place in enumerate(self._places)
             ],
+            n_shards,
         )  # fmt: skip
-        self._engine, self._parts, self._has_diverged = engine, parts, False
-        found = [bias for part in self.crew.ask("unknown_biases") for bias in part]
-        for bias, theirs in zip(_unknown_biases(machines), found, strict=True):
-            bias[...] = theirs
+        self._engine, self._n_shards, self._has_diverged = engine, n_shards, False
+        for place, found in zip(self._places, self.crew.ask("unknown_biases"), strict=True):
+            for bias, theirs in zip(_unknown_biases(self._machines_at(place)), found, strict=True):
+                bias[...] = theirs
 
     def epoch(self, number: int, tell: Callable[[float], object] | None = None) -> float:
         """An epoch of every machine; their mean objective per rating."""
@@ -158,24 +184,20 @@ class RemoteEnsemble:
         if tell is not None:
             tell(1.0)
         self._has_diverged = any(one.has_diverged for one in learnt)
-        return float(np.concatenate([one.objective for one in learnt]).mean())
+        # Of each machine: what its shards add up to.
+        groups = [learnt[n : n + self._n_shards] for n in range(0, len(learnt), self._n_shards)]
+        objective = [sum(one.objective for one in group) for group in groups]
+        return float(np.concatenate(objective).mean())
 
     def collect(self) -> None:
         """Have the parameters here."""
-        found = [array for part in self.crew.ask("arrays") for array in part]
-        for array, learnt in zip(self.arrays(), found, strict=True):
-            array[...] = learnt
+        for place, found in zip(self._places, self.crew.ask("arrays"), strict=True):
+            for array, learnt in zip(_arrays_of(self._machines_at(place)), found, strict=True):
+                array[...] = learnt
 
     def arrays(self) -> list[Array]:
         """All parameters, as they were collected."""
-        return [
-            array
-            for machine in self.machines
-            for array in (
-                machine.level_bias,
-                *(one for side in machine.sides if side is not None for one in side.parameters),
-            )
-        ]
+        return _arrays_of(self.machines)
 
     @property
     def has_diverged(self) -> bool:
@@ -183,19 +205,31 @@ class RemoteEnsemble:
 
     def state(self) -> dict[str, Array]:
         """All that one epoch hands to the next, by name."""
-        return {name: array for part in self.crew.ask("state") for name, array in part.items()}
+        found = zip(self._places, self.crew.ask("state"), strict=True)
+        return {
+            self._prefix(place) + name: array
+            for place, state in found
+            for name, array in state.items()
+        }
 
     def restore(self, arrays: Mapping[str, Array], epochs: int) -> None:
         """Go on from what `state` gave after so many epochs."""
-        states = [
-            {
-                name: array
-                for name, array in arrays.items()
-                if name.split(".")[0] in {str(number) for number in range(first, end)}
-            }
-            for first, end in self._parts
-        ]
+        states = []
+        for place in self._places:
+            own, prefix = {str(n) for n in range(place.first, place.end)}, self._prefix(place)
+            names = [name for name in arrays if name.startswith(prefix)]
+            here = {name.removeprefix(prefix): arrays[name] for name in names}
+            states.append({n: array for n, array in here.items() if n.split(".")[0] in own})
         self.crew.restore(states, epochs)
+
+    def _prefix(self, place: Place) -> str:
+        """Of names in a state: each shard has its own."""
+        return f"users {place.first_user}." if self._n_shards > 1 else ""
+
+    def _machines_at(self, place: Place) -> list[Machine]:
+        """Those of a worker, with what its users own: views of ours."""
+        machines = self.machines[place.first : place.end]
+        return [machine_of(one, place.first_user, place.last_user) for one in machines]
 
     def _shares_told(self, tell: Callable[[float], object] | None) -> Callable[[], object]:
         """A function that asks for the shares that are done, and tells their mean when known."""
@@ -208,7 +242,7 @@ class RemoteEnsemble:
             if not asked:
                 asked = self.crew.peek("share")
             elif len(self._engine.wait(asked, 0)) == len(asked):
-                sizes = [end - first for first, end in self._parts]
+                sizes = [place.end - place.first for place in self._places]
                 with suppress(LostError):  # who was asked is gone
                     shares = [self._engine.value(one) for one in asked]
                     tell(float(np.average(shares, weights=sizes)))
@@ -249,11 +283,13 @@ def ensemble_on(
         remote.crew.dismiss()
 
 
-def crew_size(engine: WorkerEngine, members: int, threads: int | None) -> tuple[int, int]:
-    """How many workers learn so many members, and the threads of each.
+def crew_shape(
+    engine: WorkerEngine, members: int, threads: int | None, *, can_share: bool
+) -> tuple[int, int, int]:
+    """How many workers or teams learn so many members, the threads of each worker, and team sizes.
 
-    As many workers as there is room for, at most one a member; then as many threads each as leave
-    room for so many, at most `threads` of them.
+    As many as there is room for, at most one a member; then as many threads each as leave room for
+    so many, at most `threads` of them; then as many workers a member as there is still room for.
     """
     n_workers = min(members, engine.places(1))
     if not n_workers:
@@ -261,7 +297,56 @@ def crew_size(engine: WorkerEngine, members: int, threads: int | None) -> tuple[
     each = 1
     while (threads is None or each < threads) and engine.places(each + 1) >= n_workers:
         each += 1
-    return n_workers, each
+    shared = can_share and n_workers == members
+    return n_workers, each, max(1, engine.places(each) // members) if shared else 1
+
+
+def can_be_shared(machine: Machine, learner: Learner, told: Told) -> bool:
+    """Whether users may be shared out: levels, exact scores, no links between users or features."""
+    return (
+        isinstance(learner, PseudoLikelihood)
+        and learner.other_side == "exact"
+        and not machine.features.is_gaussian
+        and (machine.item_side is None or not machine.item_side.links.n_edges)
+        and told == (None, None)
+    )
+
+
+def _shared(
+    ratings: CSRPair,
+    links: tuple[Links, Links],
+    priors: ResolvedPriors,
+    told: Told,
+    first: int,
+    last: int,
+    by_count: Any,
+) -> Shared:
+    """What workers with these users share; `by_count` is None if they are all."""
+    if by_count is None:
+        return Shared(ratings, links, priors, told, None)
+    of_items, (potential, unknown) = by_count
+    counts = np.diff(ratings.by_user.start), np.diff(ratings.by_item.start)
+    traits = priors.co_occurrence
+    own = traits._replace(of_user=traits.of_user[first:last])
+    return Shared(
+        ratings_of(ratings, first, last),
+        (links[0], no_links(last - first)),
+        priors._replace(co_occurrence=own),
+        told,
+        Shard(first, last, counts, (of_items, (potential[first:last], unknown))),
+    )
+
+
+def _arrays_of(machines: Sequence[Machine]) -> list[Array]:
+    """All parameters being learnt."""
+    return [
+        array
+        for machine in machines
+        for array in (
+            machine.level_bias,
+            *(one for side in machine.sides if side is not None for one in side.parameters),
+        )
+    ]
 
 
 def _unknown_biases(machines: Sequence[Machine]) -> list[Array]:

@@ -58,12 +58,14 @@ class SideTraining:
         number: int = 0,
         engine: Engine = LOCAL,
         scratch: Scratch = IN_MEMORY,
+        counts_of_all: Array | None = None,
     ) -> None:
         """`rows` are the side's ratings, `column_count` is (C,).
 
         `blocks` are the plan's, with columns by their place in `order`; a sampling learner, that
         walks rows, has them in their own order. `number` is 0 for the user side and 1 for the item
-        side; `engine` knows of other workers with other users.
+        side; `engine` knows of other workers with other users, and `counts_of_all` are those of all
+        columns, wherever they are.
         """
         self.side = side
         self.number, self.engine = number, engine
@@ -117,6 +119,7 @@ class SideTraining:
         )
         self.order = order
         self.column_count = column_count[order]
+        self.counts_of_all = self.column_count if counts_of_all is None else counts_of_all
         self.noise = Noise(rows, column_count, dtype)
         self.support = np.zeros(side.links.n_edges, np.int64)
         if side.links.n_edges:
@@ -181,7 +184,7 @@ class SideTraining:
     def _learn(self, epoch: int, level_bias: Array, level_velocity: Array, scored: Array) -> float:
         step = step_of(self.learner, epoch, self.curvature, level_bias.dtype)
         precision = count_adaptive_precision(
-            self.learner.priors, self.column_count, self.side.n_hidden, self.tightness
+            self.learner.priors, self.counts_of_all, self.side.n_hidden, self.tightness
         )
         step = step._replace(
             coupling_precision=level_bias.dtype.type(precision),
@@ -221,8 +224,10 @@ class SideTraining:
         """With the prior of couplings where all of them, as they are, and traits have it."""
         if not self.co_occurrence.size or not self.learner.priors.coupling_precision:
             return self.tables
-        coupling = self.parameters.coupling
-        mean = expected_couplings(coupling, self.co_occurrence, self.threads)
+        mean = expected_couplings(
+            self.parameters.coupling, self.co_occurrence, self.threads,
+            partial(self.engine.add_directions, self.number),
+        )  # fmt: skip
         return self.tables._replace(coupling_mean=mean)
 
 
