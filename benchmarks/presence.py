@@ -4,8 +4,8 @@
 
 - reliability: P(rated) of people whom the machine has never seen, ML-1M
 - fit: a whole fit with presence against one without, ML-1M
-- growth: learning presence alone by the number of ratings, all conditionals and a quarter of them,
-  samples of whole users of the Netflix subset
+- growth: learning presence alone by the number of ratings, links of all users and of a quarter of
+  them, samples of whole users of the Netflix subset
 - lists: the best ten items for everybody, ML-1M and the Netflix subset
 
 Each measurement is a process of its own. A finished one is a row of
@@ -34,7 +34,7 @@ from provenance import commit, cpu_model
 
 PARTS = ("reliability", "fit", "growth", "lists")
 SIZES = ["1", "2", "5", WHOLE]  # millions of ratings
-SHARES = (1.0, 0.25)  # of the conditionals
+SHARES = (1.0, 0.25)  # of the work of links
 TINY = "0.05"
 
 Measurement = dict[str, Any]

@@ -175,7 +175,7 @@ def fit(files: Path, data: str, size: str, seed: int) -> Found:
 
 
 def growth(files: Path, data: str, size: str, seed: int, share: float) -> Found:
-    """Presence alone, with a share of all conditionals."""
+    """Presence alone, with a share of the work of links."""
     ratings = ratings_of(files, data, size, seed)
     some = some_ratings()
     learnt_presence(some, seed, share * linked_work(some))
@@ -191,7 +191,7 @@ def growth(files: Path, data: str, size: str, seed: int, share: float) -> Found:
 
 
 def linked_work(ratings: ordbm.Ratings) -> float:
-    """Links that a pass over all conditionals looks at: ratings of linked items times these."""
+    """Links that a pass over all users looks at: ratings of linked items times these."""
     rules = Settings().presence_rules
     count = np.sort(np.diff(ratings.by_item.start))[::-1][: rules.most_linked]
     count = count[count >= rules.least_linked]

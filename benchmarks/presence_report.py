@@ -132,7 +132,8 @@ def kinds(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """The rows of all and of some conditionals, from few to many ratings."""
     found: dict[str, list[Row]] = {}
     for row in sorted(rows, key=lambda row: (-row["share"], row["ratings"])):
-        name = "all conditionals" if row["share"] == 1 else f"{row['share']:g} of the conditionals"
+        users = "all users" if row["share"] == 1 else f"{row['share']:g} of the users"
+        name = f"links of {users}"
         found.setdefault(name, []).append(row)
     return found
 
@@ -198,8 +199,8 @@ def growth_part(rows: Sequence[Row], picture: str) -> str:
     )
     head = ["", "ratings", "users", "linked items", "time", "per rating"]
     return f"""Learning presence alone. Samples of {NAMES["netflix"]} are of whole users drawn at
-random, so that rows keep their length. With a part of the conditionals the budget is that part of
-the work of all of them: the conditionals of some items are left out for some users.
+random, so that rows keep their length. With a part of the users the
+budget is that part of the work of all of them.
 
 ![Seconds of learning presence by ratings]({picture})
 

@@ -81,8 +81,11 @@ def test_help_states_the_defaults_of_the_library():
         told = re.search(r"\[default: (.*)\]", option(field.name).help)
         if told:
             stated[field.name] = told[1]
-    assert stated.pop("threads") == "all cores"
-    assert known.threads is None
+    for name, text in (
+        ("threads", "all cores"), ("engine", "this process"), ("memory", "most of what is free"),
+    ):  # fmt: skip
+        assert stated.pop(name, text) == text
+        assert getattr(known, name) is None
     for name in ("presence", "context"):
         assert stated.pop(name) == name
         assert getattr(known, name) is True
@@ -112,8 +115,8 @@ def test_help_states_the_choices_of_the_library():
 
 
 def test_every_setting_has_an_option():
-    """But for the rules, which nobody needs to set."""
-    names = {field.name for field in fields(settings.Settings)}
+    """But for the rules, which nobody needs to set, and memory, which reading is told."""
+    names = {field.name for field in fields(settings.Settings)} - {"memory"}
     known = {name for name in names if not name.endswith("_rules")}
     assert known | {"set_"} == {field.name for field in fields(ModelOptions)}
 

@@ -35,7 +35,7 @@ from ordbm.model.presence import (
 )
 from ordbm.model.rules import PresenceRules
 from ordbm.training import presence_learning as learning
-from ordbm.training.presence_learning import PresenceLoss, SampledBlock, learn_presence
+from ordbm.training.presence_learning import PresenceLoss, learn_presence, user_blocks
 from ordbm.training.recalibration import cell_counts, recalibration_map
 
 RULES = PresenceRules()
@@ -414,31 +414,15 @@ def loss_case(seed=0, n_users=24, n_items=6):
     return loss, parameters, [value.astype(float) for value in parameters], gain, case.rated
 
 
-def some_samples(rng, n_users, n_items, size):
-    """Blocks of users with some of the items, none at all in the second, and any weights."""
-    for number, first in enumerate(range(0, n_users, size)):
-        columns = np.flatnonzero(rng.random(n_items) < 0.6) if number != 1 else np.arange(0)
-        times = rng.uniform(1, 5, len(columns)).astype(np.float32)
-        yield SampledBlock(first, min(first + size, n_users), columns, times)
-
-
-@pytest.mark.parametrize("sampled", [False, True], ids=["all", "sampled"])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_loss_and_gradient_by_finite_differences(threads, sampled):
+def test_loss_and_gradient_by_finite_differences(threads):
     loss, parameters, plain, gain, rated = loss_case()
     loss.threads = threads
-    n_users, n_items = rated.shape
-    samples, times = loss.samples(np.ones(n_items), 0), np.ones(rated.shape)
-    if sampled:
-        samples, times = [*some_samples(np.random.default_rng(3), n_users, n_items, 7)], 0 * times
-        for first, last, columns, amount in samples:
-            times[first:last, columns] = amount
-        assert (times == 0).any(axis=1).all()
 
     def expected():
-        return plain_loss(*plain, gain.astype(float), rated, times)
+        return plain_loss(*plain, gain.astype(float), rated)
 
-    value, *gradient = loss(*parameters, samples)
+    value, *gradient = loss(*parameters)
     assert value == pytest.approx(expected(), rel=1e-5)
     for found, array in zip(gradient, plain, strict=True):
         slope = referee.finite_differences(expected, array, step=1e-4)
@@ -450,8 +434,7 @@ def test_loss_and_gradient_by_finite_differences(threads, sampled):
 def test_loss_far_from_even_odds(far):
     loss, (weight, bias, user_bias), plain, gain, rated = loss_case()
     bias, plain[1] = bias + np.float32(far), plain[1] + far
-    samples = loss.samples(np.ones(len(bias)), 0)
-    value, *gradient = loss(weight, bias, user_bias, samples)
+    value, *gradient = loss(weight, bias, user_bias)
     assert value == pytest.approx(plain_loss(*plain, gain.astype(float), rated), rel=1e-5)
     residual = expit(plain_log_odds(*plain, gain, rated)) - rated
     np.testing.assert_allclose(gradient[1], residual.sum(axis=0), **CLOSE)
@@ -460,72 +443,38 @@ def test_loss_far_from_even_odds(far):
 
 def test_blocks_of_users_change_nothing(monkeypatch):
     loss, parameters, *_ = loss_case()
-    whole = loss.samples(np.ones(6), 0)
-    assert len(whole) == 1
+    assert len(user_blocks(24, 6)) == 1
+    whole = loss(*parameters)
     monkeypatch.setattr(learning, "LOG_ODDS_BYTES", 5 * 4 * 6)  # five users
-    blocks = loss.samples(np.ones(6), 0)
-    assert [(block.first, block.last) for block in blocks] == [
+    assert [(block.start, block.stop) for block in user_blocks(24, 6)] == [
         (0, 5), (5, 10), (10, 15), (15, 20), (20, 24),
     ]  # fmt: skip
-    for found, expected in zip(loss(*parameters, blocks), loss(*parameters, whole), strict=True):
+    for found, expected in zip(loss(*parameters), whole, strict=True):
         np.testing.assert_allclose(found, expected, **CLOSE)
 
 
-# -- sampling -------------------------------------------------------------------------------------
+# -- some of the users ----------------------------------------------------------------------------
 
 
-def test_shares_of_one_give_the_exact_gradient(monkeypatch):
-    monkeypatch.setattr(learning, "LOG_ODDS_BYTES", 5 * 4 * 6)
-    loss, parameters, *_ = loss_case()
-    expected = loss(*parameters, loss.samples(np.ones(6), 0))
-    for seed in range(1, 4):
-        found = loss(*parameters, loss.samples(np.ones(6), seed))
-        for mine, other in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(mine, other)
+def test_as_many_users_as_the_budget_allows_drawn_by_the_seed():
+    rated = np.random.default_rng(0).random((3000, 8)) < 0.3
+    rows, total = rows_of(rated), rated.sum()
+    assert learning._some_users(rows, total, 0).tolist() == list(range(3000))
+    first, again, other = (learning._some_users(rows, total / 3, seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert (np.diff(first) > 0).all()
+    assert len(np.intersect1d(first, other)) < 0.5 * len(first)
+    for some in (first, other):
+        assert total / 3 - 8 < rated[some].sum() <= total / 3
+        # Whoever they are and whatever they rated, they are drawn alike.
+        np.testing.assert_allclose(rated[some].mean(axis=0), rated.mean(axis=0), atol=0.08)
+        assert some.mean() == pytest.approx(1500, abs=150)
 
 
-def test_sampled_loss_and_gradient_are_unbiased(monkeypatch):
-    """Means over many seeds lie within a few standard errors of the exact values."""
-    monkeypatch.setattr(learning, "LOG_ODDS_BYTES", 4 * 4 * 6)  # four users in a block
-    loss, parameters, *_ = loss_case()
-    share_of = np.array([0.15, 0.3, 0.5, 0.7, 0.9, 1.0])
-
-    def numbers(samples):
-        return np.concatenate([np.ravel(part) for part in loss(*parameters, samples)])
-
-    exact = numbers(loss.samples(np.ones(6), 0))
-    drawn = np.array([numbers(loss.samples(share_of, seed)) for seed in range(1000)])
-    error = drawn.std(axis=0, ddof=1) / np.sqrt(len(drawn))
-    assert (np.abs(drawn.mean(axis=0) - exact) <= 4 * error + 1e-4).all()
-    # Sharp enough to see it if items were weighted wrongly: 1 / share is 1.9 on average.
-    assert error[0] < 0.01 * exact[0]
-    assert (error > 1e-3).mean() > 0.8
-
-
-def test_sampling_follows_the_seed_and_the_shares(monkeypatch):
-    monkeypatch.setattr(learning, "LOG_ODDS_BYTES", 4 * 6)  # a block for each user
-    loss, *_ = loss_case(n_users=2000)
-    share_of = np.array([0.02, 0.1, 0.3, 0.5, 0.9, 1.0])
-    first, again, other = (loss.samples(share_of, seed) for seed in (1, 1, 2))
-    columns = [[sample.columns.tolist() for sample in found] for found in (first, again, other)]
-    assert columns[0] == columns[1] != columns[2]
-    taken = np.bincount(np.concatenate([sample.columns for sample in first]), minlength=6) / 2000
-    np.testing.assert_allclose(taken, share_of, atol=0.05)
-    for sample in first:
-        np.testing.assert_allclose(sample.times, 1 / share_of[sample.columns], rtol=1e-6)
-
-
-@pytest.mark.parametrize("work", [0.0, 0.01, 0.3, 0.99])
-def test_shares_of_the_work(work):
-    count = np.array([10, 40, 90, 1000])
-    share_of = learning._item_shares(count, work, RULES.least_share)
-    assert ((share_of >= RULES.least_share) & (share_of <= 1)).all()
-    assert (np.diff(share_of) >= 0).all()
-    inside = (share_of > RULES.least_share) & (share_of < 1)
-    np.testing.assert_allclose(
-        share_of[inside], work * np.sqrt(count[inside]) / np.sqrt(count).mean()
-    )
-    assert (learning._item_shares(count, 1.0, RULES.least_share) == 1).all()
+def test_hardly_any_budget_leaves_a_few_users():
+    rows = rows_of(np.ones((300, 3), bool))
+    assert len(learning._some_users(rows, 0, 0)) == learning.FEWEST_USERS
+    assert len(learning._some_users(rows_of(np.ones((7, 3), bool)), 0, 0)) == 7
 
 
 # -- learning -------------------------------------------------------------------------------------
@@ -633,26 +582,24 @@ def test_biases_are_levelled(known):
     assert excess(8) < 0.2 * excess(0)
 
 
-def test_levelling_by_hand():
-    """b += log(count / expected), c += log((given - precision c) / expected), none below 1/2."""
-    rated = np.array([[1, 1, 1], [1, 0, 0]], bool)
-
-    class Loss(PresenceLoss):
-        def __call__(self, *_, links):
-            assert not links
-            return 0.0, None, np.array([2.0, -0.25, -0.75]), np.array([1.0, -0.75])
-
-    loss = Loss(rows_of(rated), 3, np.ones(2, np.float32), 1)
-    bias, user_bias = np.array([0.0, 1.0, 2.0]), np.array([2.8, 0.75])
-    rules = PresenceRules(levellings=1, user_precision=1.0)
-    found = learning._level_biases(loss, [], np.zeros((3, 3)), bias, user_bias, rules)
-    # Expected are counts (2, 1, 1) and excess: 4, 0.75, and 0.25, which counts as 0.5.
-    np.testing.assert_allclose(found[0], bias + np.log([2 / 4, 1 / 0.75, 1 / 0.5]), rtol=1e-6)
-    # Wanted are 3 - 2.8, which counts as 0.5, and 1 - 0.75, likewise; expected 4, and 0.5.
-    np.testing.assert_allclose(found[1], user_bias + np.log([0.5 / 4, 0.5 / 0.5]), rtol=1e-6)
-    again = replace(rules, levellings=3)
-    thrice = learning._level_biases(loss, [], np.zeros((3, 3)), bias, user_bias, again)
-    np.testing.assert_allclose(thrice[0], bias + 3 * (found[0] - bias), rtol=1e-6)
+def test_levelled_users_and_items_by_hand():
+    """sum sigmoid(z + c) + precision c is what a user rated; then b += log(count / expected)."""
+    rng = np.random.default_rng(1)
+    rated = rng.random((40, 5)) < 0.4
+    rated[0], rated[1] = False, True
+    weight = np.triu(rng.normal(0, 0.5, (5, 5)), 1)
+    weight = (weight + weight.T).astype(np.float32)
+    bias = rng.normal(0, 1, 5).astype(np.float32)
+    scale = rng.uniform(0.5, 2, 40).astype(np.float32)
+    user_bias = rng.normal(0, 1, 40).astype(np.float32)
+    rules = PresenceRules(levellings=1, user_precision=0.7)
+    found = learning._level_biases(rows_of(rated), scale, weight, bias, user_bias, rules, 2)
+    odds = (rated @ weight.astype(float)) * scale[:, None] + bias + user_bias[:, None]
+    proba = expit(odds)
+    np.testing.assert_allclose(proba.sum(axis=1) + 0.7 * user_bias, rated.sum(axis=1), atol=1e-3)
+    np.testing.assert_allclose(
+        found - bias, np.log(rated.sum(axis=0) / proba.sum(axis=0)), atol=1e-4
+    )
 
 
 def test_a_stronger_prior_draws_links_to_zero(known):
@@ -675,19 +622,21 @@ def test_threads_change_no_bit(known, budget, monkeypatch):
         )
 
 
-def test_sampled_items_are_learnt_nearly_as_well(known, monkeypatch):
-    """With many blocks of users; another seed samples others."""
-    monkeypatch.setattr(learning, "LOG_ODDS_BYTES", 20 * 4 * 20)
+def test_links_of_some_users_are_nearly_those_of_all(known):
+    """Another seed draws others; biases are everybody's: all are expected as often as they were."""
     rated = known[2]
     work = rated.sum() * rated.shape[1]
     exact, half, other = (
-        learnt(rated, budget=share * work, seed=seed).weight
+        learnt(rated, budget=share * work, seed=seed)
         for share, seed in ((1, 0), (0.5, 0), (0.5, 1))
     )
     for found in (half, other):
-        assert np.corrcoef(found.ravel(), exact.ravel())[0, 1] > 0.95
-        assert np.abs(found - exact).max() > 0.01
-    assert np.abs(half - other).max() > 0.01
+        assert np.corrcoef(found.weight.ravel(), exact.weight.ravel())[0, 1] > 0.95
+        assert np.abs(found.weight - exact.weight).max() > 0.01
+        expected = ConditionedPresence(found, rows_of(rated), 1).potential(np.arange(len(rated)))
+        np.testing.assert_allclose(expit(expected).sum(axis=0), rated.sum(axis=0), rtol=0.1)
+        assert np.corrcoef(found.user_bias, exact.user_bias)[0, 1] > 0.99
+    assert np.abs(half.weight - other.weight).max() > 0.01
 
 
 @pytest.mark.parametrize("budget", [0.0, 1.0])

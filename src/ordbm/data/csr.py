@@ -60,7 +60,7 @@ class CSR(NamedTuple):
         return CSR(
             np.concatenate([[0], np.cumsum(size)]).astype(np.int64),
             self.column[place],
-            self.level[place],
+            self.level[place] if self.level.size else self.level,
             self.value[place] if self.value.size else self.value,
             np.zeros(0, np.int32),
         )

@@ -9,6 +9,9 @@ from numba import njit
 from ordbm.kernels.numerics import fast_exp, fast_log
 from ordbm.kernels.options import KERNEL
 
+_NEWTON_STEPS = 100
+_NEAR = 1e-5  # a step after which a user's bias is where it should be
+
 
 @njit(**KERNEL)
 def log_odds(begin, end, users, start, column, gain, weight, bias, user_bias, out):
@@ -85,44 +88,37 @@ def recalibrate(begin, end, chosen, first, step, recalibration, out):
 
 
 @njit(**KERNEL)
-def residuals(begin, end, first, start, column, where, times, odds, loss, slope):
-    """Log-odds become times (P(rated) - rated); loss and slope are each user's own.
-
-    Row p of `odds` is user first + p. An item stands for `times` of itself; `where` is its place
-    among those asked for, or -1.
-    """
+def residuals(begin, end, start, column, odds, loss, slope):
+    """Log-odds (users, items) become P(rated) - rated; loss and slope are each user's own."""
     size = odds.shape[1]
     none = odds.dtype.type(0)  # other zeros and ones would make all of it double precision
     one = odds.dtype.type(1)
-    for place in range(begin, end):
-        row = odds[place]
+    for u in range(begin, end):
+        row = odds[u]
         total = 0.0
-        for position in range(start[first + place], start[first + place + 1]):
-            i = where[column[position]]
-            if i >= 0:
-                total -= times[i] * row[i]
+        for position in range(start[u], start[u + 1]):
+            total -= row[column[position]]
         part = none
         for i in range(size):
             z = row[i]
             e = fast_exp(-abs(z))
-            part += times[i] * (max(z, none) + fast_log(one + e))
-            row[i] = times[i] * ((one if z >= none else e) / (one + e))
-        for position in range(start[first + place], start[first + place + 1]):
-            i = where[column[position]]
-            if i >= 0:
-                row[i] -= times[i]
+            part += max(z, none) + fast_log(one + e)
+            row[i] = (one if z >= none else e) / (one + e)
+        for position in range(start[u], start[u + 1]):
+            row[column[position]] -= one
         pull = 0.0
         for i in range(size):
             pull += row[i]
-        loss[first + place] = total + part
-        slope[first + place] = pull
+        loss[u] = total + part
+        slope[u] = pull
 
 
 @njit(**KERNEL)
-def add_link_gradient(begin, end, first, last, start, user, gain, columns, residual, room, out):
-    """out[j, columns] += the residuals, times gain, of the users first to last who rated item j.
+def add_link_gradient(begin, end, first, last, start, user, gain, residual, room, out):
+    """out[j] += the residuals, times gain, of the users first to last who rated item j.
 
-    `start` and `user` are the ratings by item. Each thread owns the rows begin to end of `out`.
+    `start` and `user` are the ratings by item; row p of `residual` is user first + p. Each thread
+    owns the rows begin to end of `out`.
     """
     size = residual.shape[1]
     for j in range(begin, end):
@@ -145,4 +141,47 @@ def add_link_gradient(begin, end, first, last, start, user, gain, columns, resid
             for i in range(size):
                 room[i] += scale * row[i]
         for i in range(size):
-            out[j, columns[i]] += room[i]
+            out[j, i] += room[i]
+
+
+@njit(**KERNEL)
+def fit_user_biases(begin, end, wanted, precision, odds, bias):
+    """bias = c where sum_i sigmoid(z_i + c) + precision c = wanted; rows z of `odds` become
+    sigmoid(z + c).
+
+    Newton's steps from the bias that is there, no longer than one unit, within a bracket.
+    """
+    none = odds.dtype.type(0)
+    one = odds.dtype.type(1)
+    for u in range(begin, end):
+        row = odds[u]
+        low = -50.0
+        high = 50.0
+        c = bias[u]
+        for _ in range(_NEWTON_STEPS):
+            excess = precision * c - wanted[u]
+            curvature = precision
+            shift = odds.dtype.type(c)
+            for i in range(row.size):
+                z = row[i] + shift
+                e = fast_exp(-abs(z))
+                proba = (one if z >= none else e) / (one + e)
+                excess += proba
+                curvature += proba * (one - proba)
+            if excess > 0:
+                high = c
+            else:
+                low = c
+            step = c - excess / max(curvature, 1e-30)
+            if not low < step < high:
+                step = (low + high) / 2
+            moved = abs(step - c)
+            c = step
+            if moved < _NEAR:
+                break
+        bias[u] = c
+        shift = odds.dtype.type(c)
+        for i in range(row.size):
+            z = row[i] + shift
+            e = fast_exp(-abs(z))
+            row[i] = (one if z >= none else e) / (one + e)

@@ -130,10 +130,6 @@ class PresenceRules(Checked):
         why="more users show weaker links, and more of them by chance",
     )  # fmt: skip
     user_precision: float = setting(1.0, "Of a user's bias.", above=0, why="one rating's worth")
-    least_share: float = setting(
-        0.02, "Of an item's conditionals, where they are sampled.", above=0, most=1,
-        why="rarer ones would count too often",
-    )  # fmt: skip
     unseen_apart: int = setting(
         10, "Of so many users one is kept apart to recalibrate by.", least=2,
         why="nine tenths learn nearly what all do",

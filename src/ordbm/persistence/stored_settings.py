@@ -41,6 +41,9 @@ RULES: dict[str, Any] = {
     )
 }
 
+# Fields of rules that files may still have, and that nothing follows any more.
+_RETIRED = {"least_share"}
+
 
 def packed_settings(told: Mapping[str, Any]) -> Header:
     """What a model's constructor was told, learner objects with their fields.
@@ -94,7 +97,8 @@ def _unpacked_setting(plain: Any) -> Any:
     if isinstance(plain, dict) and "learner" in plain:
         return _unpacked_learner(plain)
     if isinstance(plain, dict) and "rules" in plain:
-        return RULES[plain["rules"]](**_finite(plain["settings"]))
+        told = {name: one for name, one in plain["settings"].items() if name not in _RETIRED}
+        return RULES[plain["rules"]](**_finite(told))
     return unpacked(plain)
 
 

@@ -3,8 +3,8 @@
 The loss is convex: maximum a posteriori under Gaussian priors of links and of users' biases, by
 L-BFGS on parameters in units of their curvature, ended early. Each user's links are scaled by the
 number of all their ratings here; the conditional of a rated pair has one less, a part of 1 / 2N of
-its links. Beyond a budget the conditionals of some items are left out for some users, and those
-that are in count as many times more: loss and gradient keep their expectation.
+its links. Beyond a budget links are learnt from as many users, drawn at random; biases always from
+everybody.
 
 All is learnt twice: first without every tenth user, from whom the recalibration map is learnt that
 turns the potentials of people not seen before into log-odds.
@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ordbm.data.csr import CSR
 from ordbm.errors import DivergedError
@@ -37,14 +36,7 @@ from ordbm.runtime.threads import run_on_threads, share
 from ordbm.training.lbfgs import Parts, dot, minimise
 from ordbm.training.recalibration import cell_counts, recalibration_map
 
-
-class SampledBlock(NamedTuple):
-    """A block of users, the items whose conditionals are taken there, and how often each counts."""
-
-    first: int
-    last: int
-    columns: Array  # (S,)
-    times: Array  # (S,)
+FEWEST_USERS = 100  # that links are learnt from, whatever the budget
 
 
 class PresenceLoss:
@@ -54,81 +46,64 @@ class PresenceLoss:
         self.by_user, self.by_item = linked_with_transpose(rated, n_linked)
         self.n_linked, self.degree_scale, self.threads = n_linked, degree_scale, threads
 
-    @property
-    def n_users(self) -> int:
-        return self.by_user.n_rows
-
-    def samples(self, share_of: Array, seed: int) -> list[SampledBlock]:
-        """Blocks of users with each item's conditionals taken there with probability `share_of`."""
-        rng = np.random.default_rng(seed)
-        size = max(1, LOG_ODDS_BYTES // (4 * max(self.n_linked, 1)))
-        found = []
-        for first in range(0, self.n_users, size):
-            columns = np.flatnonzero(rng.random(self.n_linked) < share_of)
-            times = (1 / share_of[columns]).astype(np.float32)
-            found.append(SampledBlock(first, min(first + size, self.n_users), columns, times))
-        return found
-
     def __call__(
-        self,
-        weight: Array,
-        bias: Array,
-        user_bias: Array,
-        samples: list[SampledBlock],
-        *,
-        links: bool = True,
+        self, weight: Array, bias: Array, user_bias: Array
     ) -> tuple[float, Array, Array, Array]:
-        """The loss, and its gradient by weight (L, L), each end by itself, bias and user bias.
-
-        Without `links` that by weight is left out.
-        """
-        loss, slope = np.zeros(self.n_users), np.zeros(self.n_users)
-        by_weight = np.zeros((self.n_linked, self.n_linked) if links else (0, 0))
-        by_bias = np.zeros(self.n_linked)
-        for sample in samples:
-            self._add(sample, (weight, bias, user_bias), (loss, slope, by_weight, by_bias))
+        """The loss, and its gradient by weight (L, L), each end by itself, bias and user bias."""
+        n_users = self.by_user.n_rows
+        loss, slope = np.zeros(n_users), np.zeros(n_users)
+        by_weight, by_bias = np.zeros((self.n_linked, self.n_linked)), np.zeros(self.n_linked)
+        for block in user_blocks(n_users, self.n_linked):
+            odds = log_odds(
+                block, self.by_user, self.degree_scale, weight, bias, user_bias, self.threads
+            )
+            work = partial(self._residuals, block, odds, loss[block], slope[block])
+            run_on_threads(self.threads, work)
+            run_on_threads(self.threads, partial(self._link_gradient, block, odds, by_weight))
+            by_bias += odds.sum(axis=0, dtype=np.float64)
         return float(loss.sum()), by_weight, by_bias, slope
 
-    def _add(
-        self,
-        sample: SampledBlock,
-        parameters: tuple[Array, Array, Array],
-        totals: tuple[Array, Array, Array, Array],
-    ) -> None:
-        first, last, columns, times = sample
-        if not len(columns):
-            return
-        weight, bias, user_bias = parameters
-        loss, slope, by_weight, by_bias = totals
-        users = np.arange(first, last)
-        part = weight if len(columns) == self.n_linked else np.ascontiguousarray(weight[:, columns])
-        where = np.full(self.n_linked, -1, np.int64)
-        where[columns] = np.arange(len(columns))
-        residual = np.empty((last - first, len(columns)), np.float32)
-        rated, raters = self.by_user, self.by_item
+    def _residuals(self, block: slice, odds: Array, loss: Array, slope: Array, thread: int) -> None:
+        start = self.by_user.start[block.start : block.stop + 1]
+        kernels.residuals(
+            *share(len(odds), thread, self.threads), start, self.by_user.column, odds, loss, slope
+        )
 
-        def residuals(thread: int) -> None:
-            begin, end = share(last - first, thread, self.threads)
-            kernels.log_odds(
-                begin, end, users, rated.start, rated.column, self.degree_scale, part,
-                bias[columns], user_bias, residual,
-            )  # fmt: skip
-            kernels.residuals(
-                begin, end, first, rated.start, rated.column, where, times, residual, loss, slope
-            )
+    def _link_gradient(self, block: slice, residual: Array, by_weight: Array, thread: int) -> None:
+        kernels.add_link_gradient(
+            *share(self.n_linked, thread, self.threads), block.start, block.stop,
+            self.by_item.start, self.by_item.column, self.degree_scale, residual,
+            np.empty(self.n_linked, np.float32), by_weight,
+        )  # fmt: skip
 
-        def link_gradient(thread: int) -> None:
-            begin, end = share(self.n_linked, thread, self.threads)
-            room = np.empty(len(columns), np.float32)
-            kernels.add_link_gradient(
-                begin, end, first, last, raters.start, raters.column, self.degree_scale, columns,
-                residual, room, by_weight,
-            )  # fmt: skip
 
-        run_on_threads(self.threads, residuals)
-        if by_weight.size:
-            run_on_threads(self.threads, link_gradient)
-        by_bias[columns] += residual.sum(axis=0, dtype=np.float64)
+def user_blocks(n_users: int, n_linked: int) -> list[slice]:
+    """Users whose log-odds are held at a time."""
+    size = max(1, LOG_ODDS_BYTES // (4 * max(n_linked, 1)))
+    return [slice(first, min(first + size, n_users)) for first in range(0, n_users, size)]
+
+
+def log_odds(
+    block: slice,
+    rated: CSR,
+    degree_scale: Array,
+    weight: Array,
+    bias: Array,
+    user_bias: Array,
+    threads: int,
+) -> Array:
+    """Those of a block of users, (users, L)."""
+    users = np.arange(block.start, block.stop)
+    odds = np.empty((len(users), len(weight)), np.float32)
+
+    def work(thread: int) -> None:
+        kernels.log_odds(
+            *share(len(users), thread, threads), users, rated.start, rated.column, degree_scale,
+            weight, bias, user_bias, odds,
+        )  # fmt: skip
+
+    run_on_threads(threads, work)
+    return odds
 
 
 def learn_presence(
@@ -145,7 +120,7 @@ def learn_presence(
     """Presence from ratings. `precision` is that of the prior of links; by a rule if not said.
 
     `budget` is how many links may be looked at in one pass over the ratings, each with each linked
-    item; `tell` is given the share that is done.
+    item: beyond, links are those of some users. `tell` is given the share that is done.
     """
 
     def learn(rows: CSR, done: float) -> Presence:
@@ -229,91 +204,105 @@ def _learn(
         user_precision=rules.user_precision,
     )
     rated = linked_rows(by_user, linked, n_items)
-    loss = PresenceLoss(rated, len(linked), start.degree_scale(given), threads)
-    work = len(rated.column) * len(linked)
-    share_of = _item_shares(count[linked], min(1.0, budget / max(work, 1)), rules.least_share)
-    samples = loss.samples(share_of, seed)
-    if precision is None:
-        precision = rules.precision * n_users ** (1 / 3)
-    weight, bias, user_bias = _fit_links(
-        loss, samples, start, count[linked], precision, rules.iterations, tell
+    scale = start.degree_scale(given)
+    some = _some_users(rated, budget / max(len(linked), 1), seed)
+    loss = PresenceLoss(rated.rows_of(some), len(linked), scale[some], threads)
+    weight, bias, start.user_bias[some] = _fit_links(
+        loss, start.item_bias[linked], start.user_bias[some], precision, rules, tell
     )
-    bias, user_bias = _level_biases(loss, samples, weight, bias, user_bias, rules)
+    bias = _level_biases(rated, scale, weight, bias, start.user_bias, rules, threads)
     # An item without links is rated as often as it was, by users with these biases; half a rating
     # is added, and half an absence.
     kept = n_users / (n_users + 1)
     item_bias = start.item_bias.copy()
     rest = ~np.isin(np.arange(n_items), linked)
     for times in np.unique(count[rest]):
-        item_bias[rest & (count == times)] = fitting_bias(user_bias, (times + 0.5) * kept)
+        item_bias[rest & (count == times)] = fitting_bias(start.user_bias, (times + 0.5) * kept)
     item_bias[linked] = bias
     everybody = np.zeros(n_rows, np.float32)
-    everybody[known] = user_bias
-    unknown = fitting_bias(user_bias, 0.5 * kept)
+    everybody[known] = start.user_bias
+    unknown = fitting_bias(start.user_bias, 0.5 * kept)
     return Presence(
         item_bias, everybody, linked, weight, start.typical_degree, unknown, rules.user_precision
     )
 
 
+def _some_users(rated: CSR, most_ratings: float, seed: int) -> Array:
+    """As many users, drawn at random, as have no more ratings than these; at least a few."""
+    if len(rated.column) <= most_ratings:
+        return np.arange(rated.n_rows)
+    order = np.random.default_rng(seed).permutation(rated.n_rows)
+    n_kept = np.searchsorted(np.cumsum(rated.sizes_of(order)), most_ratings, "right")
+    return np.sort(order[: max(int(n_kept), FEWEST_USERS)])
+
+
 def _level_biases(
-    loss: PresenceLoss,
-    samples: list[SampledBlock],
+    rated: CSR,
+    degree_scale: Array,
     weight: Array,
     bias: Array,
     user_bias: Array,
     rules: PresenceRules,
-) -> tuple[Array, Array]:
-    """Biases by which items are expected to be rated, and users to rate, as often as they did.
+    threads: int,
+) -> Array:
+    """Biases by which users (changed in place) and items are expected to rate as often as they did.
 
     That is where the minimum has them, but for the prior of users; the steps of a descent that ends
     early leave them a little off.
     """
-    count, given = np.diff(loss.by_item.start), np.diff(loss.by_user.start)
+    given, none = np.diff(rated.start).astype(np.float64), np.zeros_like(user_bias)
+    count = np.bincount(rated.column, minlength=len(weight))
     for _ in range(rules.levellings):
-        _, _, excess, _ = loss(weight, bias, user_bias, samples, links=False)
-        bias = bias + np.log(count / np.maximum(count + excess, 0.5)).astype(np.float32)
-        _, _, _, excess = loss(weight, bias, user_bias, samples, links=False)
-        wanted = np.maximum(given - rules.user_precision * user_bias, 0.5)
-        user_bias = user_bias + np.log(wanted / np.maximum(given + excess, 0.5)).astype(np.float32)
-    return bias, user_bias
+        expected = np.zeros(len(weight))
+        for block in user_blocks(rated.n_rows, len(weight)):
+            odds = log_odds(block, rated, degree_scale, weight, bias, none, threads)
 
+            def fit(
+                thread: int,
+                odds: Array = odds,
+                wanted: Array = given[block],
+                own: Array = user_bias[block],
+            ) -> None:
+                kernels.fit_user_biases(
+                    *share(len(own), thread, threads), wanted, rules.user_precision, odds, own
+                )
 
-def _item_shares(count: NDArray[np.int64], share_of_work: float, least: float) -> Array:
-    """How often each item's conditionals are taken: more often those of items that many rated."""
-    if share_of_work >= 1 or not len(count):
-        return np.ones(len(count))
-    size = np.sqrt(count)
-    return np.clip(share_of_work * size / size.mean(), least, 1.0)
+            run_on_threads(threads, fit)
+            expected += odds.sum(axis=0, dtype=np.float64)
+        bias = bias + np.log(count / np.maximum(expected, 0.5)).astype(np.float32)
+    return bias
 
 
 def _fit_links(
     loss: PresenceLoss,
-    samples: list[SampledBlock],
-    start: Presence,
-    count: NDArray[np.int64],
-    precision: float,
-    iterations: int,
+    bias: Array,
+    user_bias: Array,
+    precision: float | None,
+    rules: PresenceRules,
     tell: Callable[[float], object],
 ) -> tuple[Array, Array, Array]:
-    """Weights (L, L), biases (L,) and user biases at the minimum."""
-    n, size = loss.n_users, loss.n_linked
+    """Weights (L, L), biases (L,) and user biases at the minimum, from these biases on."""
+    size, n = loss.n_linked, loss.by_user.n_rows
+    if precision is None:
+        precision = rules.precision * n ** (1 / 3)
+    count, given = np.diff(loss.by_item.start), np.diff(loss.by_user.start)
     share_of = count / n
     spread = share_of * (1 - share_of)
-    given = np.diff(loss.by_user.start)
     cross = np.outer(spread, count).astype(np.float32)
     # Each parameter in units of its curvature at the start.
+    own = given * (1 - given / max(size, 1)) + rules.user_precision
     unit: Parts = [
         1 / np.sqrt(np.maximum((cross + cross.T) / 2 + np.float32(precision), np.float32(1))),
         (1 / np.sqrt(n * spread + 1)).astype(np.float32),
-        (1 / np.sqrt(given * (1 - given / max(size, 1)) + start.user_precision)).astype(np.float32),
+        (1 / np.sqrt(own)).astype(np.float32),
     ]
     np.fill_diagonal(unit[0], 0)
     # A link's weight is in the matrix twice: each copy has half of its gradient and of its prior.
-    strength = (np.float32(precision / 2), np.float32(0), np.float32(start.user_precision))
+    strength = (np.float32(precision / 2), np.float32(0), np.float32(rules.user_precision))
 
     def objective(free: Parts) -> tuple[float, Parts]:
         weight, bias, user_bias = (value * scale for value, scale in zip(free, unit, strict=True))
-        total, by_weight, by_bias, by_user = loss(weight, bias, user_bias, samples)
+        total, by_weight, by_bias, by_user = loss(weight, bias, user_bias)
         by_weight = ((by_weight + by_weight.T) / 2).astype(np.float32)
         gradient = [by_weight, by_bias.astype(np.float32), by_user.astype(np.float32)]
         for value, slope, pull in zip((weight, bias, user_bias), gradient, strength, strict=True):
@@ -323,9 +312,9 @@ def _fit_links(
 
     free = [
         np.zeros_like(unit[0]),
-        start.item_bias[start.linked] / unit[1],
-        start.user_bias / unit[2],
+        bias / unit[1],
+        user_bias / unit[2],
     ]
-    found = minimise(objective, free, iterations, tell)
+    found = minimise(objective, free, rules.iterations, tell)
     weight, bias, user_bias = (value * scale for value, scale in zip(found, unit, strict=True))
     return weight, bias, user_bias
