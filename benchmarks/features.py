@@ -7,7 +7,9 @@
 - new users who gave 0, 1, 3, 5, 10 and 20 ratings: ordbm folds them in, others are fitted anew
 
 Each fit is a row of `benchmarks/results/features.jsonl`; starting again goes on with those that are
-missing. `features.md` is written from the rows. Nothing is chosen on these ratings.
+missing. Errors of each user are kept below `build/features`; where ours and another's are there,
+`features-differences.json` has intervals. `features.md` is written from both. Nothing is chosen on
+these ratings.
 """
 
 from __future__ import annotations
@@ -24,20 +26,15 @@ from typing import Any
 
 import numpy as np
 from features_data import GIVEN, Table, cut, first_given, read, scores
+from features_report import CALLED, page, write_differences
 from provenance import commit, cpu_model
 
 import ordbm
 
 HERE = Path(__file__).resolve().parent
+BY_USER = HERE.parent / "build" / "features"
 FILES = HERE.parent.parent / "shared" / "data"
 PEERS = {"myfm": "peers", "cmfrec": "peers-features", "lightfm": "peers-features"}  # environments
-CALLED = {
-    "ordbm": "ordbm", "plain": "ordbm without features", "myfm": "myFM", "cmfrec": "cmfrec",
-    "lightfm": "LightFM",
-}  # fmt: skip
-
-CELLS = ("known", "new item", "new user", "both", *(f"{n} given" for n in GIVEN))
-
 Row = dict[str, Any]
 
 
@@ -57,7 +54,7 @@ def ours(path: Path, data: str, seed: int, members: int | None, *, features: boo
     model.fit(ordbm.Ratings(*made.train.T, scale=[1, 2, 3, 4, 5]), **(about if features else {}))
     seconds = time.perf_counter() - started
     found = {
-        name: scores(model.predict_proba(cell[:, 0], cell[:, 1]), cell[:, 2])
+        name: scores(model.predict_proba(cell[:, 0], cell[:, 1]), cell)
         for name, cell in made.cells.items()
     }
     asked = made.asked
@@ -67,7 +64,7 @@ def ours(path: Path, data: str, seed: int, members: int | None, *, features: boo
             said[user][item] = rating
         told = {"ratings": said} if n else {}
         proba = model.predict_proba(asked[:, 0].tolist(), asked[:, 1].tolist(), **told)
-        found[f"{n} given"] = scores(proba, asked[:, 2])
+        found[f"{n} given"] = scores(proba, asked)
     return {"seconds": seconds, "scores": found, "members": len(model.machines)}
 
 
@@ -91,58 +88,6 @@ def python_of(environment: str) -> str:
         [str(HERE / "environment"), environment], stdout=subprocess.PIPE, check=True, text=True
     )
     return made.stdout.strip()
-
-
-ABOUT = """\
-Written by `benchmarks/features`. A fifth of the users and a fifth of the items are held out wholly,
-and a tenth of the ratings of known pairs. New users who gave 0 to 20 ratings are asked about known
-items; ordbm folds them in, others are fitted anew. LightFM knows likes alone: its score becomes a
-distribution by a multinomial regression on a tenth of the training ratings; cmfrec gives means."""
-
-
-def page(rows: list[Row]) -> str:
-    """Tables of all scores, means over the seeds, the best of each row in bold."""
-    lines = ["# Features of users and items", "", ABOUT, ""]
-    for data in dict.fromkeys(row["data"] for row in rows):
-        mine = [row for row in rows if row["data"] == data]
-        models = [name for name in CALLED if any(row["model"] == name for row in mine)]
-        seeds = set.intersection(
-            *({row["seed"] for row in mine if row["model"] == name} for name in models)
-        )
-        mine = [row for row in mine if row["seed"] in seeds]
-        if not mine:
-            continue
-        for measure, words in (("log_loss", "log-loss"), ("rmse", "RMSE"), ("mae", "MAE")):
-            lines += [
-                f"## {data}: {words}",
-                "",
-                f"| | {' | '.join(CALLED[name] for name in models)} |",
-            ]
-            lines += ["| --- |" + " ---: |" * len(models)]
-            for cell in CELLS:
-                means = [_mean(mine, name, cell, measure) for name in models]
-                best = min(value for value in means if value is not None)
-                said = [
-                    "–" if value is None
-                    else f"**{value:.4f}**" if value == best
-                    else f"{value:.4f}"
-                    for value in means
-                ]  # fmt: skip
-                lines.append(f"| {cell} | {' | '.join(said)} |")
-            lines.append("")
-        said = ", ".join(map(str, sorted(seeds)))
-        members = {row["members"] for row in mine if row["model"] == "ordbm"}
-        lines += [
-            f"Seeds that all have: {said}. Machines of ordbm: {', '.join(map(str, members))}.",
-            "",
-        ]
-    return "\n".join(lines)
-
-
-def _mean(rows: list[Row], model: str, cell: str, measure: str) -> float | None:
-    found = [row["scores"][cell][measure]
-             for row in rows if row["model"] == model and cell in row["scores"]]  # fmt: skip
-    return float(np.mean(found)) if found and None not in found else None
 
 
 def main() -> None:
@@ -179,10 +124,15 @@ def main() -> None:
                 found = ours(path, data, told.seed, told.members, features=features)
             else:
                 found = peer(model, path, data, told.seed, given)
+            kept: Path = BY_USER / f"{data}-{model}-{told.seed}-{given}.json"
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            cells = found["scores"].items()
+            kept.write_text(json.dumps({name: one.pop("by_user") for name, one in cells}))
             now = datetime.now(UTC).isoformat(timespec="seconds")
             rows.append(what | found | {"time": now, "commit": commit(), "cpu": cpu_model()})
             results.write_text("".join(json.dumps(row) + "\n" for row in rows))
-            results.with_suffix(".md").write_text(page(rows))
+    differences = results.with_name(f"{results.stem}-differences.json")
+    results.with_suffix(".md").write_text(page(rows, write_differences(rows, BY_USER, differences)))
     print(results.with_suffix(".md"))
 
 

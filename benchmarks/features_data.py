@@ -99,17 +99,21 @@ def first_given(given: np.ndarray, n: int) -> np.ndarray:
     return given[np.arange(len(given)) - np.repeat(first, count) < n]
 
 
-def scores(prediction: np.ndarray, level: np.ndarray) -> dict[str, float | None]:
-    """Of probabilities (pairs, 5), or of expected ratings (pairs,), which have no log-loss."""
-    loss, mean = None, prediction
+def scores(prediction: np.ndarray, cell: np.ndarray) -> dict[str, Any]:
+    """Of probabilities (pairs, 5), or of expected ratings (pairs,), which have no log-loss.
+
+    `by_user` has each user's number of ratings and summed log-loss, squared and absolute error.
+    """
+    level, mean, loss = cell[:, 2], prediction, np.zeros(len(cell))
     if prediction.ndim == 2:
-        loss = float(
-            -np.log(np.maximum(prediction[np.arange(len(level)), level - 1], 1e-12)).mean()
-        )
+        loss = -np.log(np.maximum(prediction[np.arange(len(level)), level - 1], 1e-12))
         mean = prediction @ np.arange(1, 6)
     error = np.clip(mean, 1, 5) - level
+    user, place = np.unique(cell[:, 0], return_inverse=True)
+    summed = [np.bincount(place, of) for of in (np.ones(len(cell)), loss, error**2, np.abs(error))]
     return {
-        "log_loss": loss,
+        "log_loss": float(loss.mean()) if prediction.ndim == 2 else None,
         "rmse": float(np.sqrt((error**2).mean())),
         "mae": float(np.abs(error).mean()),
+        "by_user": {"user": user.tolist(), "sums": np.stack(summed, axis=1).tolist()},
     }

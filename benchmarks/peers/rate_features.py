@@ -151,9 +151,9 @@ def main() -> None:
     train = np.concatenate([made.train, first_given(made.given, told.given)])
     started = time.perf_counter()
     predict = FITS[told.model](train, users, items, told.draws)
-    found = {f"{told.given} given": scores(predict(made.asked), made.asked[:, 2])}
+    found = {f"{told.given} given": scores(predict(made.asked), made.asked)}
     if told.given == 0:
-        found |= {name: scores(predict(cell), cell[:, 2]) for name, cell in made.cells.items()}
+        found |= {name: scores(predict(cell), cell) for name, cell in made.cells.items()}
     print(json.dumps({"seconds": time.perf_counter() - started, "scores": found}))
 
 
