@@ -16,6 +16,7 @@ CALLED = {
     "lightfm": "LightFM",
 }  # fmt: skip
 CELLS = ("known", "new item", "new user", "both", *(f"{n} given" for n in GIVEN))
+KEY = ("data", "model", "cell", "measure")  # of a difference
 MEASURES = {"log_loss": "log-loss", "rmse": "RMSE", "mae": "MAE"}
 
 Row = dict[str, Any]
@@ -26,13 +27,14 @@ Written by `benchmarks/features`. A fifth of the users and a fifth of the items 
 and a tenth of the ratings of known pairs. New users who gave 0 to 20 ratings are asked about known
 items; ordbm folds them in, others are fitted anew. LightFM knows likes alone: its score becomes a
 distribution by a multinomial regression on a tenth of the training ratings; cmfrec gives means.
-In brackets, how far a score is above that of ordbm: 95 % of 1,000 bootstrap samples of users, who are
-the same in all seeds."""
+In brackets, how far a score is above that of ordbm: 95 % of 1,000 bootstrap samples of users, who
+are the same in all seeds."""
 
 
 def page(rows: list[Row], differences: list[Difference]) -> str:
     """Tables of all scores, means over the seeds, the best of each row in bold."""
     lines = ["# Features of users and items", "", ABOUT, ""]
+    between = {_key(one): f" ({one['low']:+.4f} to {one['high']:+.4f})" for one in differences}
     for data in dict.fromkeys(row["data"] for row in rows):
         mine, models, seeds = comparable(rows, data)
         if not mine:
@@ -47,14 +49,8 @@ def page(rows: list[Row], differences: list[Difference]) -> str:
                 said = []
                 for name, mean in means.items():
                     text = "–" if mean is None else f"{mean:.4f}"
-                    apart = [
-                        one for one in differences
-                        if mean is not None
-                        and (one["data"], one["model"], one["cell"]) == (data, name, cell)
-                        and one["measure"] == measure
-                    ]  # fmt: skip
-                    low_high = "".join(f" ({one['low']:+.4f} to {one['high']:+.4f})" for one in apart)
-                    said.append((f"**{text}**" if mean == best is not None else text) + low_high)
+                    apart = between.get((data, name, cell, measure), "")
+                    said.append(f"**{text}**{apart}" if mean == best else f"{text}{apart}")
                 lines.append(f"| {cell} | {' | '.join(said)} |")
             lines.append("")
         members = {row["members"] for row in mine if row["model"] == "ordbm"}
@@ -76,7 +72,7 @@ def comparable(rows: list[Row], data: str) -> tuple[list[Row], list[str], list[i
 def write_differences(rows: list[Row], folder: Path, results: Path) -> list[Difference]:
     """Of each model to ordbm, where errors of all users are in the folder; else those written."""
     known: list[Difference] = json.loads(results.read_text()) if results.exists() else []
-    found = {(one["data"], one["model"], one["cell"], one["measure"]): one for one in known}
+    found = {_key(one): one for one in known}
     for data in dict.fromkeys(row["data"] for row in rows):
         mine, models, seeds = comparable(rows, data)
         for name in models:
@@ -93,11 +89,14 @@ def write_differences(rows: list[Row], folder: Path, results: Path) -> list[Diff
                 for measure in MEASURES:
                     if _mean(mine, name, cell, measure) is not None:
                         key = data, name, cell, measure
-                        found[key] = _difference(ours, theirs, measure) | dict(
-                            zip(("data", "model", "cell", "measure"), key, strict=True)
-                        )
+                        found[key] = dict(zip(KEY, key, strict=True))
+                        found[key] |= _difference(ours, theirs, measure)
     results.write_text(json.dumps(list(found.values()), indent=0) + "\n")
     return list(found.values())
+
+
+def _key(one: Difference) -> tuple[str, ...]:
+    return tuple(one[name] for name in KEY)
 
 
 def _sums(rows: list[Row], folder: Path, seed: int, name: str, cell: str) -> Any:

@@ -21,13 +21,17 @@ from described_population import (
     USERS,
     truth,
 )
+from ordbm.data.feature_columns import fitted_encoder
+from ordbm.data.feature_tables import feature_table
+from ordbm.data.ids import IdMap
 from ordbm.data.level_counts import level_counts
 from ordbm.errors import LeftOutWarning, RatingsError, SettingsError
 from ordbm.evaluation import train_and_test
+from ordbm.model.feature_effects import FeaturesTold
 from ordbm.model.rules import FeatureRules
 from ordbm.priors.counts import count_potentials
 from ordbm.training.alternation import Trainer
-from ordbm.training.feature_learning import EffectsLearning
+from ordbm.training.bias_centres import BiasCentres
 
 KNOWN = list(range(RATED_ITEMS))
 
@@ -247,25 +251,63 @@ def test_items_with_few_ratings_are_nearer_to_what_their_features_say(rare):
     assert joint < after < alone + 0.01
 
 
-def test_biases_are_expected_where_effects_learnt_so_far_have_them(model):
-    state, rules = model._state, FeatureRules(epochs_without=0)
-    machine, told = model.machines[0], state.described
+@pytest.mark.parametrize("kind", [0, 1])
+def test_centres_of_biases_are_where_the_joint_posterior_is_highest(model, kind):
+    """Of the biases as they are; by the dense normal equations of all levels at once."""
+    state, rules = model._state, FeatureRules(epochs_without=0, least_centre=0.0)
     learner = model.learner.for_scale(5, 5, ordinal=True)
+    about = state.described[kind]
+    told = [None, None]
+    told[kind] = FeaturesTold(about.encoder, about.design, IdMap(()), about.design[:0])
+    machine = model.machines[0]
     trainer = Trainer(machine, state.ratings, learner, told=told, feature_rules=rules)
-    expected = []
-    for number in range(2):
-        about = told[1 - number]
-        one = EffectsLearning(
-            machine, state.ratings, 1 - number, about.design, about.encoder.group, rules, 1
-        )
-        one.run()
-        levels = level_counts(state.ratings[1 - number], 5)
-        potential, _ = count_potentials(levels, learner.priors.count_weight)
-        expected.append(potential + about.design[:, 1:] @ one.effects.bias[1:])
-    trainer.epoch(0)
-    for side, table in zip(trainer.sides, expected, strict=True):
-        assert np.abs(table).max() > 0.05
-        np.testing.assert_allclose(side.tables.bias_mean, table[side.order], atol=1e-6)
+    own = machine.sides[1 - kind].parameters.rating_bias.astype(np.float64)
+    levels = level_counts(state.ratings[kind], 5)
+    potential, _ = count_potentials(levels, learner.priors.count_weight)
+    rated = levels.sum(axis=1) > 0
+    deviation = (own - potential)[rated]
+    trainer._follow_features()
+    found = trainer.bias_centres[kind]
+    owner = trainer._training_of(1 - kind)
+    scale, axes = np.linalg.eigh(owner.tables.bias_smoothing.astype(np.float64))
+    axes = axes[:, scale > 1e-5 * scale[-1]]  # no prior moves levels in other directions
+    precision = np.diag(owner.bias_precision / scale[scale > 1e-5 * scale[-1]])
+    x = about.design[rated].astype(np.float64)
+    unit = np.sqrt(np.append(1.0, found.variance[about.encoder.group[1:] - 1]))
+    x *= unit  # effects in units of their deviation
+    held = np.diag(np.append(0, np.ones(len(unit) - 1)))
+    pull = np.kron(x.T, precision) @ (deviation @ axes).ravel()
+    effects = np.linalg.solve(np.kron(x.T @ x + held, precision), pull)
+    effects = unit[:, None] * effects.reshape(len(unit), -1)
+    np.testing.assert_allclose(found.effects[1:] @ axes, effects[1:], atol=1e-4)
+    expected = potential + about.design @ found.effects
+    np.testing.assert_allclose(owner.tables.bias_mean, expected[owner.order], atol=1e-6)
+    assert np.abs(found.effects[1:]).max() > 0.05
+
+
+def test_variances_of_effects_come_back_and_noise_is_not_heard():
+    """Biases drawn as the prior has them, seen as they are."""
+    rng = np.random.default_rng(2)
+    n_columns, n_levels = 2_000, 5
+    x = rng.normal(size=(n_columns, 6))
+    table = {"item": list(range(n_columns))} | {f"x{k}": x[:, k].tolist() for k in range(6)}
+    told = feature_table(table, "item", IdMap(tuple(range(n_columns))))
+    has, mean = np.ones(n_columns, bool), rng.random(n_columns)
+    encoder = fitted_encoder(told, "item", has, mean)
+    design = encoder.encoded(told.columns, n_columns)
+    root = rng.normal(size=(n_levels, n_levels))
+    smoothing, precision = root @ root.T, 2.0
+    effects = np.sqrt(0.04 / precision) * rng.normal(size=(design.shape[1], n_levels)) @ root.T
+    effects[encoder.group != 1] = 0  # the first column alone says something
+    noise = rng.normal(size=(n_columns, n_levels)) @ root.T / np.sqrt(precision)
+    about = FeaturesTold(encoder, design, IdMap(()), design[:0])
+    centres = BiasCentres(about, np.full(n_columns, 1e6), smoothing, precision, 0.2, FeatureRules())
+    for _ in range(20):
+        centres.learn(design @ effects + noise)
+    assert 0.5 * 0.04 < centres.variance[0] < 2 * 0.04
+    assert (centres.variance[1:] < 0.05 * centres.variance[0]).all()
+    error = np.abs(design @ (centres.effects - effects)).mean()
+    assert error < 0.3 * np.abs(design @ effects).mean()
 
 
 def test_a_training_with_features_goes_on_from_its_checkpoint(tmp_path):

@@ -1,7 +1,5 @@
 """Features of users and items: what they say of those whom nobody has rated."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -26,7 +24,7 @@ from described_population import (
 from ordbm.data.feature_columns import HINGES, fitted_encoder
 from ordbm.data.feature_tables import feature_table
 from ordbm.data.ids import IdMap
-from ordbm.errors import LeftOutWarning, RatingsError
+from ordbm.errors import RatingsError
 from ordbm.model.feature_effects import FeatureEffects
 from ordbm.model.rules import FeatureRules
 from ordbm.training.feature_learning import EffectsLearning, unknown_parameters
@@ -66,10 +64,47 @@ def test_people_and_items_without_ratings_are_predicted_by_their_features(model,
     assert np.abs(found - truth(users, items)).mean() < 0.4
 
 
-def test_known_pairs_are_as_without_features(model):
+KNOWN = np.divmod(np.arange(RATED_USERS * RATED_ITEMS), RATED_ITEMS)
+
+
+def test_known_pairs_lose_nothing(model):
     alone = ordbm.OrdinalBM(**KEPT_SMALL).fit(RATINGS)
-    users, items = np.arange(RATED_USERS), np.arange(RATED_USERS) % RATED_ITEMS
-    assert log_loss(model, users, items) == pytest.approx(log_loss(alone, users, items), abs=0.03)
+    assert log_loss(model, *KNOWN) < log_loss(alone, *KNOWN)
+
+
+def test_those_without_ratings_change_nothing_for_others():
+    """They do not take part in learning: answers have the same bits without them."""
+    few = {name: values[:RATED_ITEMS] for name, values in ITEMS.items()}
+    one, other = (ordbm.OrdinalBM(**KEPT_SMALL).fit(RATINGS, item_features=t) for t in (few, ITEMS))
+    users, items = (part.tolist() for part in KNOWN)
+    np.testing.assert_array_equal(
+        one.predict_proba(users, items), other.predict_proba(users, items)
+    )
+    one.partial_fit(item_features={name: values[RATED_ITEMS:] for name, values in ITEMS.items()})
+    new = list(range(RATED_ITEMS, N_ITEMS))
+    np.testing.assert_array_equal(
+        one.predict_proba([0] * len(new), new), other.predict_proba([0] * len(new), new)
+    )
+
+
+def test_random_columns_cost_known_pairs_nothing():
+    """Within what a few ratings more or less change; a column that is not heard changes no bit."""
+    rng = np.random.default_rng(4)
+    random = {f"x{k}": rng.normal(size=RATED_ITEMS).tolist() for k in range(15)}
+    random["tag"] = rng.choice(["a", "b", "c", "d"], RATED_ITEMS).tolist()
+    alone = ordbm.OrdinalBM(**KEPT_SMALL).fit(RATINGS)
+    noisy = ordbm.OrdinalBM(**KEPT_SMALL).fit(
+        RATINGS, item_features={"item": list(range(RATED_ITEMS))} | random
+    )
+    assert abs(log_loss(noisy, *KNOWN) - log_loss(alone, *KNOWN)) < 0.003
+    deaf = FeatureRules(least_centre=1e9)
+    unheard = ordbm.OrdinalBM(**KEPT_SMALL, feature_rules=deaf).fit(
+        RATINGS, item_features={"item": list(range(RATED_ITEMS))} | random
+    )
+    users, items = (part.tolist() for part in KNOWN)
+    np.testing.assert_array_equal(
+        unheard.predict_proba(users, items), alone.predict_proba(users, items)
+    )
 
 
 def test_random_columns_cost_next_to_nothing(model):
@@ -176,37 +211,47 @@ def learning():
     rng = np.random.default_rng(0)
     design = np.column_stack([np.ones(RATED_ITEMS), rng.normal(size=(RATED_ITEMS, 2))])
     group = np.array([0, 1, 2])
-    one = EffectsLearning(machine, ratings, 1, design, group, FeatureRules(), 1)
+    strangers = drawn_parameters(machine, 0, ratings.by_user.n_rows, rng)
+    one = EffectsLearning(machine, ratings, 1, design, group, strangers, FeatureRules(), 1)
     shapes = [part.shape for part in one.effects]
     effects = FeatureEffects(*(0.3 * rng.normal(size=shape) for shape in shapes))
-    return told, one, design, effects
+    return told, one, design, effects, strangers
+
+
+def drawn_parameters(machine, kind, n_ids, rng):
+    """What users (kind 0) or items could have if nothing but features were known of them."""
+    shapes = (part.shape for part in unknown_parameters(machine, kind))
+    return FeatureEffects(*(0.3 * rng.normal(size=(n_ids, *shape)) for shape in shapes))
 
 
 def test_log_likelihood_is_that_of_a_machine_whose_item_nobody_rated(learning):
-    told, one, design, effects = learning
+    """Half by users as they are, half by the same users as if they had rated nothing either."""
+    told, one, design, effects, strangers = learning
     machine, rows = told.machines[0], told._state.ratings
     base = unknown_parameters(machine, 1)
     bias, coupling, inputs = (x + y for x, y in zip(effects.of(design), base, strict=True))
-    cold = one.log_likelihood.ratings
-    people = np.unique(rows.by_item.column)
     users, items = machine.sides
     x = told.conditioned[0].user_input
     total = 0.0
     for item in range(RATED_ITEMS):
-        for q in range(cold.start[item], cold.start[item + 1]):
-            user, level = people[cold.row[q]], cold.level[q]
-            others = x[user] - users.parameters.coupling[item, level]
-            scores = machine.level_bias + items.parameters.rating_bias[user] + bias[item]
-            scores = scores + np.logaddexp(0, others[: users.n_hidden] + coupling[item]).sum(axis=1)
-            own = items.parameters.coupling[user, :, : items.n_hidden]
-            scores = scores + np.logaddexp(0, inputs[item] + own).sum(axis=1)
-            total += log_softmax(scores)[level]
+        ratings = rows.by_item.rows_of(np.array([item]))
+        for user, level in zip(ratings.column, ratings.level, strict=True):
+            as_is = (
+                items.parameters.rating_bias[user],
+                items.parameters.coupling[user, :, : items.n_hidden],
+                (x[user] - users.parameters.coupling[item, level])[: users.n_hidden],
+            )
+            for user_bias, own, others in (as_is, [part[user] for part in strangers]):
+                scores = machine.level_bias + user_bias + bias[item]
+                scores = scores + np.logaddexp(0, others + coupling[item]).sum(axis=1)
+                scores = scores + np.logaddexp(0, inputs[item] + own).sum(axis=1)
+                total += log_softmax(scores)[level]
     assert one.slopes(effects)[0] == pytest.approx(one.weight * total, rel=1e-9)
 
 
 @pytest.mark.parametrize("part", range(3))
 def test_gradients_are_finite_differences(learning, part):
-    _, one, _, effects = learning
+    _, one, _, effects, _ = learning
     way = np.random.default_rng(part).normal(size=effects[part].shape)
 
     def value(step):
@@ -353,20 +398,42 @@ def test_what_cannot_be_right_is_an_error(change, said):
         (["same"] * 20, "constant"),
     ],
 )
-def test_columns_that_say_nothing_are_named_and_left_out(values, said):
-    with pytest.warns(LeftOutWarning, match=f"left out 'odd' \\({said}"):
-        encoder, _ = encoded(TABLE | {"odd": values})
-    assert encoder.names == ("year", "country", "tags")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LeftOutWarning)
-        with pytest.raises(RatingsError, match="no column says anything"):
-            encoded({"item": TABLE["item"], "odd": values})
+def test_columns_that_say_nothing_are_errors_that_name_them(values, said):
+    with pytest.raises(RatingsError, match=f"item_features: column 'odd' is {said}.*leave such"):
+        encoded(TABLE | {"odd": values})
 
 
-def test_a_table_that_is_refused_leaves_the_model_as_it_was(model):
+MEAN_RATINGS = [
+    float(RATINGS.values[RATINGS.item_codes == RATINGS.items.codes([item])[0]].mean())
+    for item in range(RATED_ITEMS)
+]
+BAD_TABLES = {
+    "unknown ids": ({"item": ["a", "b"], "x": [1.0, 2.0]}, "none of its 2 ids"),
+    "duplicate ids": ({"item": [0, 0], "x": [1.0, 2.0]}, "item 0 is there more than once"),
+    "constant": ({"item": [0, 1, 2], "x": [1.0] * 3}, "column 'x' is constant"),
+    "infinite": ({"item": [0, 1], "x": [1.0, np.inf]}, "column 'x' is inf for 1"),
+    "missing": ({"item": [0, 1], "x": [None, np.nan]}, "column 'x' is all missing"),
+    "a title": (
+        {"item": list(range(20)), "x": [f"film {k}" for k in range(20)]},
+        "column 'x' is an id in disguise",
+    ),
+    "a count": (
+        {"item": list(range(20)), "x": [5 + 3 * k for k in range(20)]},
+        "column 'x' is an id in disguise",
+    ),
+    "the rating": (
+        {"item": list(range(RATED_ITEMS)), "x": MEAN_RATINGS},
+        "column 'x' is the rating itself",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BAD_TABLES)
+def test_a_bad_table_is_an_error_that_names_it_and_leaves_the_model_as_it_was(model, what):
+    table, said = BAD_TABLES[what]
     before = model.predict(0, list(range(10)))
-    with pytest.raises(RatingsError, match="more than once"):
-        model.fit(RATINGS, item_features={"item": [0, 0], "x": [1.0, 2.0]})
+    with pytest.raises(RatingsError, match=f"item_features: .*{said}"):
+        model.fit(RATINGS, item_features=table)
     np.testing.assert_array_equal(model.predict(0, list(range(10))), before)
 
 
@@ -417,7 +484,9 @@ def test_squares_are_those_of_a_gaussian_machine_whose_column_nobody_rated(conti
     rng = np.random.default_rng(kind)
     n = rows[kind].n_rows
     design = np.column_stack([np.ones(n), rng.normal(size=(n, 2))])
-    one = EffectsLearning(machine, rows, kind, design, np.array([0, 1, 2]), FeatureRules(), 1)
+    strangers = drawn_parameters(machine, 1 - kind, rows[1 - kind].n_rows, rng)
+    group = np.array([0, 1, 2])
+    one = EffectsLearning(machine, rows, kind, design, group, strangers, FeatureRules(), 1)
     effects = FeatureEffects(*(0.3 * rng.normal(size=part.shape) for part in one.effects))
     cold = [
         x + y for x, y in zip(effects.of(design), unknown_parameters(machine, kind), strict=True)
@@ -428,13 +497,15 @@ def test_squares_are_those_of_a_gaussian_machine_whose_column_nobody_rated(conti
     for column in range(n):
         for q in range(columns.start[column], columns.start[column + 1]):
             row, value = columns.column[q], columns.value[q]
-            on = expit(inputs[row] - value * side.parameters.coupling[column, 0])[: side.n_hidden]
-            mean = machine.level_bias[0] + other.parameters.rating_bias[row, 0]
-            mean = mean + cold[0][column, 0] + on @ cold[1][column, 0]
-            mean = (
-                mean + expit(cold[2][column]) @ other.parameters.coupling[row, 0, : other.n_hidden]
+            as_is = (
+                other.parameters.rating_bias[row],
+                other.parameters.coupling[row, :, : other.n_hidden],
+                (inputs[row] - value * side.parameters.coupling[column, 0])[: side.n_hidden],
             )
-            total -= (value - mean) ** 2 / 2
+            for row_bias, own, told_of in (as_is, [part[row] for part in strangers]):
+                mean = machine.level_bias[0] + row_bias[0] + cold[0][column, 0]
+                mean = mean + expit(told_of) @ cold[1][column, 0] + expit(cold[2][column]) @ own[0]
+                total -= (value - mean) ** 2 / 2
     assert one.slopes(effects)[0] == pytest.approx(one.weight * total, rel=1e-9)
     way = [rng.normal(size=part.shape) for part in effects]
 

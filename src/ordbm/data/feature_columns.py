@@ -105,31 +105,31 @@ def fitted_encoder(
     """How to encode such a table. What it is made of are the ids that have ratings.
 
     `has_ratings` (ids,) says which; `mean_rating` is that of each. Columns that say nothing, or who
-    it is, are left out with a warning; one that says the rating is an error.
+    it is, or the rating, are an error.
     """
     what = f"{kind}_features"
     found: list[NumberColumn | ValueColumn] = []
-    left_out: dict[str, str] = {}
+    useless: dict[str, str] = {}
     for name, values in table.columns.items():
         present = [not _is_absent(value) for value in values]
         seen = [value for value, has, here in zip(values, has_ratings, present, strict=True)
                 if has and here]  # fmt: skip
         _check_finite(values, name, what, table.ids)
         if not seen:
-            left_out[name] = "all missing where there are ratings"
+            useless[name] = "all missing where there are ratings"
         elif _are_numbers(values):
             _check_not_rating(values, name, what, has_ratings, mean_rating)
             numbers = _numbers(seen)
             if np.ptp(numbers) == 0:
-                left_out[name] = "constant"
+                useless[name] = "constant"
             elif _numbers_ids(values, table.ids):
-                left_out[name] = "an id in disguise"
+                useless[name] = "an id in disguise"
             else:
                 found.append(_number_column(name, numbers))
         else:
             count = Counter(part for value in seen for part in dict.fromkeys(_parts(value)))
             if len(count) >= FEW and sum(n == 1 for n in count.values()) > DISTINCT * len(seen):
-                left_out[name] = "an id in disguise: nearly every value is there once"
+                useless[name] = "an id in disguise, nearly every value being there once"
                 continue
             kept = [
                 value
@@ -139,10 +139,10 @@ def fitted_encoder(
             if kept:
                 found.append(ValueColumn(name, tuple(sorted(kept))))
             else:
-                left_out[name] = "constant, or without a value that two share"
-    _warn_of_left_out(left_out, what)
-    if not found:
-        raise RatingsError(f"{what}: no column says anything: leave {what} out")
+                useless[name] = "constant, or without a value that two share"
+    if useless:
+        said = "; ".join(f"column {shown(name)} is {why}" for name, why in useless.items())
+        raise RatingsError(f"{what}: {said}: leave such columns out")
     encoder = FeatureEncoder(tuple(found), np.zeros(sum(column.width for column in found)))
     parts = [column.encoded(table.columns[column.name]) for column in found]
     rated = np.concatenate(parts, axis=1)[has_ratings]
@@ -169,14 +169,10 @@ def encoded_like(encoder: FeatureEncoder, table: FeatureTable, kind: str) -> Arr
             parts = [] if _is_absent(value) else _parts(value)
             if parts and not set(parts) & set(column.values):
                 odd[column.name] = f"{shown(parts[0])} of {shown(known)}, which is new"
-    _warn_of_left_out(odd, what)
-    return encoder.encoded(table.columns, len(table.ids))
-
-
-def _warn_of_left_out(columns: Mapping[str, str], what: str) -> None:
-    if columns:
-        said = "; ".join(f"{shown(name)} ({why})" for name, why in columns.items())
+    if odd:
+        said = "; ".join(f"{shown(name)} ({why})" for name, why in odd.items())
         warnings.warn(f"{what}: left out {said}", LeftOutWarning, stacklevel=6)
+    return encoder.encoded(table.columns, len(table.ids))
 
 
 def _number_column(name: str, numbers: Numbers) -> NumberColumn:

@@ -38,7 +38,7 @@ class IdMap:
         if isinstance(ids, EncodedColumn):
             known, code = cls.of(ids.distinct, name)  # which may repeat, or not be there at all
             order, codes = _factorised_integers(code[ids.codes])
-            return known._at(order), codes
+            return known.at(order), codes
         column = plain_column(ids, name)
         if _is_integer_array(column) and len(column):
             distinct, codes = _factorised_integers(column.astype(np.int64, copy=False))
@@ -96,7 +96,7 @@ class IdMap:
         shown = ", ".join(map(repr, self.ids[:3]))
         return f"IdMap({len(self):,} ids: {shown}{', ...' if len(self) > 3 else ''})"
 
-    def _at(self, codes: Codes) -> IdMap:
+    def at(self, codes: Codes) -> IdMap:
         """The map of the ids at `codes`, in that order."""
         if isinstance(self.given, np.ndarray):
             return IdMap(self.given[codes])

@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import Any, Self
-
-import numpy as np
 
 from ordbm.data.csr import CSRPair
 from ordbm.data.ratings import Ratings, as_ratings
@@ -20,7 +18,7 @@ from ordbm.engines.interface import WorkerEngine
 from ordbm.errors import InterruptedWarning, NotFittedError, SettingsError
 from ordbm.estimator.answers import Answers
 from ordbm.estimator.context_trial import learnt_context, of_some_users
-from ordbm.estimator.side_information import with_features
+from ordbm.estimator.side_information import with_features, with_features_again
 from ordbm.estimator.structure_search import Found, find_structure, sized, start_sizes, structured
 from ordbm.estimator.trial_fits import ChosenLinks, Starts
 from ordbm.inference.conditioned import Method
@@ -31,7 +29,7 @@ from ordbm.model.condensing import start_there
 from ordbm.model.configurable import Configured
 from ordbm.model.context_links import ContextLinks
 from ordbm.model.declaration import arguments_of, documented_by
-from ordbm.model.feature_effects import Told, told_again, with_row_inputs
+from ordbm.model.feature_effects import Told, with_row_inputs
 from ordbm.model.features import Features, features
 from ordbm.model.initialisation import check_size, links_of, new_machines
 from ordbm.model.learners import Learner, Priors, PseudoLikelihood, learner_of
@@ -44,6 +42,7 @@ from ordbm.persistence.checkpoint import Checkpoint
 from ordbm.persistence.model_file import ANSWER_MEMORY, Stored, load_model, write_model
 from ordbm.priors.fold_in_priors import FoldInPriors
 from ordbm.priors.resolved import ResolvedPriors, priors_of
+from ordbm.runtime.arrays import Array
 from ordbm.runtime.interruption import first_ctrl_c_noted, listening
 from ordbm.runtime.progress import Progress, Tell, teller
 from ordbm.runtime.scratch import IN_MEMORY, Scratch
@@ -55,9 +54,8 @@ from ordbm.training.needs import training_room
 from ordbm.training.presence_learning import learn_presence
 from ordbm.training.remote_ensemble import ensemble_on
 from ordbm.training.state import Preparation, Saved
-from ordbm.updates.describing import taken_in
+from ordbm.updates.describing import taken_in, with_others
 from ordbm.updates.growing import Update
-from ordbm.updates.presence_growth import expect_typical
 
 # What a machine that is only tried does without.
 _ALONE: dict[str, Any] = {
@@ -150,7 +148,8 @@ class OrdinalBM(Configured, Answers):
         if not all(map(callable, callbacks)):
             raise SettingsError("a callback must be a function that takes an EpochRecord")
         settings, table = self._resolved(ratings)
-        check_size(settings, table, ratings.n_users, ratings.n_items)
+        others = [0 if about is None else len(about.others) for about in told]
+        check_size(settings, table, ratings.n_users + others[0], ratings.n_items + others[1])
         with ExitStack() as opened:
             if progress:
                 from ordbm.training.learning_bar import learning_bar  # noqa: PLC0415 -- Rich
@@ -219,10 +218,9 @@ class OrdinalBM(Configured, Answers):
         self, callbacks: Callback | Iterable[Callback] = (), progress: bool | None = None
     ) -> Self:
         """Learn anew from all ratings and features that the model has, by its own settings."""
-        about_users, about_items = self._state.described
-        told = told_again(about_users), told_again(about_items)
+        ratings, told = with_features_again(self.known_ratings(), self._state.described)
         return self._learnt(
-            self.known_ratings(), None, callbacks, None, resume=False, progress=progress, told=told
+            ratings, None, callbacks, None, resume=False, progress=progress, told=told
         )
 
     def estimate(self, ratings: Any) -> FitEstimate:
@@ -328,12 +326,14 @@ class OrdinalBM(Configured, Answers):
                 checkpoint=keeper,
                 saved=saved,
             )
+            centres = trainer.centres
         del trainer  # its arrays are many times a machine's
         with first_ctrl_c_noted(lambda: True) as interrupted_now:
-            self._learn_features(fitted, told)
+            self._learn_features(fitted, told, centres)
             for machine in machines:
                 round_machine(machine, threads)
             fitted.fold_in_priors = _fold_in_priors(fitted, learner.priors, prepared.priors)
+            fitted = with_others(fitted, told, _own_learner(self.learner, fitted))
         interrupted = interrupted or interrupted_now()
         if self._learns_context(ratings, table) and not interrupted:
             fitted.context, interrupted = self._learnt_context(ratings)
@@ -347,15 +347,16 @@ class OrdinalBM(Configured, Answers):
             )
         return self
 
-    def _learn_features(self, fitted: FittedModel, told: Told) -> None:
+    def _learn_features(
+        self, fitted: FittedModel, told: Told, centres: Sequence[tuple[Array, Array]]
+    ) -> None:
         if told == (None, None):
             return
         LOG.info("learning what features say")
         rules, threads = self.settings.feature_rules, fitted.threads
-        fitted.describe(learn_features(fitted.machines, fitted.ratings, told, rules, threads))
-        if fitted.presence is not None:
-            cold = np.flatnonzero(fitted.modelled_items & ~fitted.rated_items)
-            expect_typical(fitted.presence, cold, fitted.rated_items)
+        fitted.describe(
+            learn_features(fitted.machines, fitted.ratings, told, rules, threads, centres)
+        )
 
     def _learnt_presence(self, ratings: Ratings, threads: int, tell: Tell) -> Presence | None:
         if not self.settings.presence:

@@ -88,10 +88,10 @@ def around_features(
     """The prior and the mean of somebody of whom a machine expects what their features say."""
     if about is None or user < 0:
         return prior, mean
-    effects, design = about.effects[member], about.design[[user]]
     if not about.unrated[user]:
-        return prior._replace(typical=prior.typical + effects.bias_apart(design)[0]), mean
-    said = effects.of(design)
+        centre = about.centre_of(member, np.array([user]))[0]
+        return prior._replace(typical=prior.typical + centre), mean
+    said = about.effects[member].of(about.design[[user]])
     return prior._replace(typical=prior.typical + said.bias[0]), mean + said.coupling[0]
 
 

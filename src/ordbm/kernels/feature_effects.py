@@ -27,7 +27,7 @@ def add_shares(residual, p, growth, out):
 
 @njit(**KERNEL)
 def cold_gradients(
-    first, last, start, row, level, rest, on, own, growth, cold, room, gradient, objective
+    first, last, start, row, level, n_warm, rest, on, own, growth, cold, room, gradient, objective
 ):
     """log P(r_ui | what else u has rated, i as if nobody had rated it), and its derivatives.
 
@@ -40,7 +40,7 @@ def cold_gradients(
     ratings are start[c]..start[c + 1], have b (n,), W (n, d) and y (D,) in `cold`; `gradient` has
     the derivatives by them, summed over ratings. `on` (rows, d) is P(h = 1 | all that u has rated),
     of which the column's learnt couplings, `own` (C, n, d) = e^W, are freed; `growth` (rows, n, D)
-    is e^V - 1.
+    is e^V - 1. Rows from n_warm on are as if they had rated nothing.
     """
     bias, coupling, own_input = cold
     by_bias, by_coupling, by_input = gradient
@@ -63,7 +63,7 @@ def cold_gradients(
             u, r = row[q], level[q]
             for k in range(d):
                 p = on[u, k]
-                freed[k] = p / (p + (one - p) * own[c, r, k])
+                freed[k] = p / (p + (one - p) * own[c, r, k]) if u < n_warm else p
             for s in range(n):
                 scores[s] = rest[u, s] + bias[c, s] + log_of_product(freed, grown[s])
                 scores[s] += log_of_product(share, growth[u, s])

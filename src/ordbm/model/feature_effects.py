@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ordbm.data.feature_columns import FeatureEncoder
+from ordbm.data.ids import IdMap
 from ordbm.model.machine import Machine, Side
-from ordbm.runtime.arrays import Array, Mask, Numbers
+from ordbm.runtime.arrays import Array, Codes, Mask, Numbers
 
 KINDS = ("user", "item")  # whose features there are, by number
 
@@ -40,10 +41,6 @@ class FeatureEffects(NamedTuple):
             *(np.einsum("rq,q...->r...", design, part, optimize=False) for part in self)
         )
 
-    def bias_apart(self, design: Array) -> Array:
-        """What rows of features (R, q) add to biases beside the constant, (R, n)."""
-        return np.einsum("rq,qn->rn", design[:, 1:], self.bias[1:], optimize=False)
-
 
 class KnownFeatures(NamedTuple):
     """Features of all users, or of all items, and what the machines have learnt of them."""
@@ -53,6 +50,7 @@ class KnownFeatures(NamedTuple):
     effects: tuple[FeatureEffects, ...]  # of each machine
     trust: Numbers  # (columns, 3) the prior deviation of effects on biases, couplings, hidden units
     unrated: Mask  # (ids,) who had no ratings when that was learnt: what they own follows from it
+    centre: tuple[Array, ...]  # (q, n) of each machine, of the biases of others
 
     @property
     def described(self) -> Mask:
@@ -64,6 +62,10 @@ class KnownFeatures(NamedTuple):
     def expected(self) -> Array:
         """The features of those whose parameters are expected to follow them, zero for others."""
         return self.design * self.unrated[:, None]
+
+    def centre_of(self, member: int, ids: Codes) -> Array:
+        """What is added to where biases of those with ratings are expected, (len(ids), n)."""
+        return np.einsum("rq,qn->rn", self.design[ids], self.centre[member], optimize=False)
 
     def for_ids(self, n_ids: int) -> KnownFeatures:
         """The same for so many ids, of the new of whom nothing is known."""
@@ -78,18 +80,15 @@ Described = tuple[KnownFeatures | None, KnownFeatures | None]  # users, items
 
 
 class FeaturesTold(NamedTuple):
-    """What is told of all users, or of all items."""
+    """What is told of users, or of items: of those of the ratings, and of others without any."""
 
     encoder: FeatureEncoder
     design: Array  # (ids, q); a row of zeros where nothing is
+    others: IdMap
+    of_others: Array  # (others, q)
 
 
 Told = tuple[FeaturesTold | None, FeaturesTold | None]  # of users, of items
-
-
-def told_again(about: KnownFeatures | None) -> FeaturesTold | None:
-    """What a model was told, to learn from once more."""
-    return None if about is None else FeaturesTold(about.encoder, about.design)
 
 
 def with_row_inputs(machines: Sequence[Machine], told: Told | Described) -> list[Machine]:

@@ -152,9 +152,15 @@ class FeatureRules(Checked):
     """How it is learnt what features of users and items say."""
 
     epochs_without: int = setting(
-        10, "Epochs before biases of what has ratings are expected where features say.",
-        why="effects are learnt from what the machines have learnt; measured: no better earlier",
+        3, "Epochs before biases of what has ratings are expected where features say.",
+        why="biases that have hardly moved would show effects to be small",
     )  # fmt: skip
+    centre: float = setting(
+        0.05, "Variance of effects on these biases by that of the biases, to start from.", above=0
+    )
+    least_centre: float = setting(
+        1e-4, "The same below which a column is not heard.", why="as good as nothing"
+    )
     most_ratings: int = setting(60_000, "Ratings looked at.", least=1, why="time")
     alike: float = setting(
         0.1, "What a column's ratings have in common that features do not say, per rating.",

@@ -42,8 +42,8 @@ def feature_arrays(described: Described) -> Arrays:
             f"{place}.trust": about.trust,
             f"{place}.unrated": about.unrated.astype(np.uint8),
         }
-        for member, effects in enumerate(about.effects):
-            for name, array in effects._asdict().items():
+        for member, (effects, centre) in enumerate(zip(about.effects, about.centre, strict=True)):
+            for name, array in (effects._asdict() | {"centre": centre}).items():
                 arrays[f"{place}.{member}.{name}"] = array
     return arrays
 
@@ -83,7 +83,7 @@ def _known(
         raise ValueError(f"{place} has features of those of whom nothing is known")
     encoder = FeatureEncoder(found, own("mean", np.float64, q - 1))
     trust = own("trust", np.float64, len(found), 3)
-    effects = []
+    effects, centre = [], []
     for member, machine in enumerate(machines):
         n = len(machine.level_bias)
         d, units = (
@@ -96,8 +96,9 @@ def _known(
                 *(own(f"{member}.{name}", np.float32, *shape) for name, shape in shapes.items())
             )
         )
+        centre.append(own(f"{member}.centre", np.float32, q, n))
     unrated = own("unrated", np.uint8, n_ids)
-    return KnownFeatures(encoder, design, tuple(effects), trust, unrated > 0)
+    return KnownFeatures(encoder, design, tuple(effects), trust, unrated > 0, tuple(centre))
 
 
 def _packed_column(column: NumberColumn | ValueColumn) -> dict[str, Any]:

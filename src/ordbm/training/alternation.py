@@ -13,7 +13,7 @@ from ordbm.data.csr import CSRPair
 from ordbm.data.level_counts import level_counts
 from ordbm.errors import SettingsError
 from ordbm.kernels.structures import Tables
-from ordbm.model.feature_effects import Told
+from ordbm.model.feature_effects import KINDS, Told
 from ordbm.model.features import Features
 from ordbm.model.learners import Learner, Priors, PseudoLikelihood
 from ordbm.model.machine import Machine, Parameters, Side
@@ -23,8 +23,8 @@ from ordbm.priors.resolved import ResolvedPriors, priors_of, smoothing_of
 from ordbm.priors.response_styles import BiasPrior
 from ordbm.runtime.arrays import Array
 from ordbm.runtime.scratch import IN_MEMORY, Scratch
+from ordbm.training.bias_centres import BiasCentres
 from ordbm.training.engine import LOCAL, Engine
-from ordbm.training.feature_learning import EffectsLearning
 from ordbm.training.plan import cut_rows, lay_out
 from ordbm.training.shards import Shard, SummedAtSeat
 from ordbm.training.side_pass import SideTraining
@@ -149,6 +149,7 @@ class Trainer:
             for number, side in enumerate(machine.sides)
             if side is not None
         ]
+        self.bias_centres = [self._bias_centres(kind) for kind in range(2)]
         self.level_velocity = np.zeros(
             len(machine.level_bias) if learner.initialisation.shared_potential else 0,
             machine.dtype,
@@ -159,7 +160,7 @@ class Trainer:
 
         `tell` is given the share of the epoch that is done, now and then.
         """
-        if self.feature_rules is not None and number == self.feature_rules.epochs_without:
+        if self.feature_rules is not None and number >= self.feature_rules.epochs_without:
             self._follow_features()
         total = 0.0
         for here, side in enumerate(self.sides):
@@ -188,29 +189,54 @@ class Trainer:
             if self.machine.features.is_gaussian:
                 state[f"{number}.noise.row"] = side.noise.row
                 state[f"{number}.noise.column"] = side.noise.column
-        if self.feature_rules is not None:
-            for number, side in enumerate(self.sides):
+            if self.feature_rules is not None:
                 state[f"{number}.bias_mean"] = side.tables.bias_mean
+        for kind, found in zip(KINDS, self.bias_centres, strict=True):
+            if found is not None:
+                state[f"{kind}_features.variance"] = found.variance
+                state[f"{kind}_features.effects"] = found.effects
         if len(self.sides) == 2 and self._keeps_scores:
             state["scores"] = self.scored
         return state
 
+    @property
+    def centres(self) -> tuple[Array, Array]:
+        """What features are found to say of the biases of users, and of items: (q, n) each."""
+        users, items = (
+            np.zeros((0 if about is None else about.design.shape[1], len(self.machine.level_bias)))
+            if found is None
+            else found.effects
+            for about, found in zip(self.told, self.bias_centres, strict=True)
+        )
+        return users.astype(np.float32), items.astype(np.float32)
+
     def _follow_features(self) -> None:
         """Priors have biases where features, beside counts, expect them."""
-        assert self.feature_rules is not None
-        for kind, about in enumerate(self.told):
-            side = self.machine.sides[1 - kind]
-            if about is None or side is None or not side.parameters.rating_bias.size:
+        for kind, found in enumerate(self.bias_centres):
+            owner = self._training_of(1 - kind)
+            if found is None or owner is None:
                 continue
-            learning = EffectsLearning(
-                self.machine, self.ratings, kind, about.design, about.encoder.group,
-                self.feature_rules, self.sides[0].threads,
-            )  # fmt: skip
-            learning.run()
-            said = learning.effects.bias_apart(about.design)
-            for owner in self.sides:
-                if owner.side is side:
-                    owner.tables.bias_mean[:] = (self.by_count[1 - kind][0] + said)[owner.order]
+            by_count = self.by_count[1 - kind][0]
+            found.learn(owner.side.parameters.rating_bias - by_count)
+            owner.tables.bias_mean[:] = (by_count + found.centre())[owner.order]
+
+    def _bias_centres(self, kind: int) -> BiasCentres | None:
+        """What features of users (kind 0) or items may say of the biases that these own."""
+        about, owner, rules = self.told[kind], self._training_of(1 - kind), self.feature_rules
+        if about is None or rules is None or owner is None:
+            return None
+        if not owner.side.parameters.rating_bias.size or not owner.bias_precision:
+            return None
+        curvature = self.learner.optimiser.bias_curvature * owner.curvature
+        return BiasCentres(
+            about, np.diff(self.ratings[kind].start), owner.tables.bias_smoothing,
+            owner.bias_precision, curvature, rules,
+        )  # fmt: skip
+
+    def _training_of(self, number: int) -> SideTraining | None:
+        """Of the user side (0) or the item side (1)."""
+        side = self.machine.sides[number]
+        return next((one for one in self.sides if one.side is side), None)
 
     def _needs_refresh(self, number: int, here: int) -> bool:
         """Whether the other side's scores are not there already."""

@@ -1,6 +1,7 @@
 """Ratings as if nobody had rated their column: how likely they are, and its gradient.
 
-A column is a user (kind 0) or an item (1); `chosen` are positions of ratings by column.
+A column is a user (kind 0) or an item (1); `chosen` are positions of ratings by column. Each counts
+twice: beside all else that its row has rated, and as if its row had rated nothing too.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class ColdRatings(NamedTuple):
     start: Array  # (C + 1,)
     row: Array  # (m,) the place of each rating's row in the tables of rows
     level: Array  # (m,)
+    n_warm: int  # rows by what they have rated; then come the same as if nothing
     rest: Array  # (rows, n) potentials without the column
     on: Array  # (rows, d) P(h = 1 | all that the row has rated)
     own: Array  # (C, n, d) e^W of the columns as they were learnt
@@ -35,9 +37,18 @@ class ColdRatings(NamedTuple):
 
     @classmethod
     def of(
-        cls, machine: Machine, ratings: CSRPair, kind: int, chosen: Array, threads: int
+        cls,
+        machine: Machine,
+        ratings: CSRPair,
+        kind: int,
+        chosen: Array,
+        cold_rows: FeatureEffects,
+        threads: int,
     ) -> ColdRatings:
-        """Those at the `chosen` positions by user (kind 0) or item (1), which are the columns."""
+        """Those at the `chosen` positions by user (kind 0) or item (1), which are the columns.
+
+        `cold_rows` are the parameters that rows would have if they had rated nothing.
+        """
         side, other = machine.sides[1 - kind], machine.sides[kind]
         columns, dtype, n = ratings[kind], machine.dtype, len(machine.level_bias)
         rows, row = np.unique(columns.column[chosen], return_inverse=True)
@@ -53,17 +64,29 @@ class ColdRatings(NamedTuple):
             coupling = side.parameters.coupling[:, :, : side.n_hidden]
             own = np.exp(np.clip(coupling, -LARGEST_COUPLING, LARGEST_COUPLING))
             on = expit(hidden_inputs(side, ratings[1 - kind], threads)[rows, : side.n_hidden])
-        start = np.searchsorted(chosen, columns.start)
-        return cls(start, row, columns.level[chosen], rest, on, own, growth)
+        bias, said, inputs = (part[rows] for part in cold_rows)
+        rest = np.concatenate([rest, machine.level_bias + bias])
+        on = np.concatenate([on, expit(inputs)])
+        clipped = np.clip(said, -LARGEST_COUPLING, LARGEST_COUPLING)
+        growth = np.concatenate([growth, np.expm1(clipped)])
+        twice = np.stack([row, row + len(rows)], axis=1).ravel()
+        start, level = np.searchsorted(chosen, columns.start), columns.level[chosen]
+        return cls(2 * start, twice, np.repeat(level, 2), len(rows), rest, on, own, growth)
 
 
 class ColdLogLikelihood:
     """The sum of log P over ratings as if nobody had rated their column, and its gradient."""
 
     def __init__(
-        self, machine: Machine, ratings_of: CSRPair, kind: int, chosen: Array, threads: int
+        self,
+        machine: Machine,
+        ratings_of: CSRPair,
+        kind: int,
+        chosen: Array,
+        cold_rows: FeatureEffects,
+        threads: int,
     ) -> None:
-        ratings = ColdRatings.of(machine, ratings_of, kind, chosen, threads)
+        ratings = ColdRatings.of(machine, ratings_of, kind, chosen, cold_rows, threads)
         self.ratings, self.threads, self.start = ratings, threads, ratings.start
         n_columns, n, d = ratings.own.shape
         dtype = ratings.rest.dtype
@@ -83,8 +106,8 @@ class ColdLogLikelihood:
             room = tuple(np.empty(shape, dtype) for shape in ((n, d), d, n, units))
             cold_gradients(
                 self._bound[thread], self._bound[thread + 1], told.start, told.row, told.level,
-                told.rest, told.on, told.own, told.growth, tuple(cold), room, tuple(self.gradient),
-                objective,
+                told.n_warm, told.rest, told.on, told.own, told.growth, tuple(cold), room,
+                tuple(self.gradient), objective,
             )  # fmt: skip
 
         run_on_threads(self.threads, work)
@@ -94,19 +117,24 @@ class ColdLogLikelihood:
 class ColdSquares:
     """The same of a Gaussian machine, by the means of hidden units: -1/2 the squared residuals.
 
-    A rating of column i by row u has the mean
+    A rating of column i by row u has, beside what u has rated, the mean
 
         rest_u + b_i + sum_k p_uk W_ik + sum_k sigmoid(y_ik) V_uk,    p_uk = P(h_k | other ratings).
     """
 
     def __init__(
-        self, machine: Machine, ratings: CSRPair, kind: int, chosen: Array, threads: int
+        self,
+        machine: Machine,
+        ratings: CSRPair,
+        kind: int,
+        chosen: Array,
+        cold_rows: FeatureEffects,
+        threads: int,
     ) -> None:
         side, other = machine.sides[1 - kind], machine.sides[kind]
         columns, dtype = ratings[kind], machine.dtype
-        row, self._column = columns.column[chosen], columns.row[chosen]
+        row, column = columns.column[chosen], columns.row[chosen]
         value = columns.value[chosen]
-        self.start = np.searchsorted(chosen, columns.start)
         self._rest = value - machine.level_bias[0]
         self._on, self._pull = np.zeros((2, len(chosen), 0), dtype)
         if other is not None:
@@ -114,13 +142,19 @@ class ColdSquares:
             if other.parameters.rating_bias.size:
                 self._rest = self._rest - other.parameters.rating_bias[row, 0]
         if side is not None:
-            own = side.parameters.coupling[self._column, 0, : side.n_hidden]
+            own = side.parameters.coupling[column, 0, : side.n_hidden]
             inputs = hidden_inputs(side, ratings[1 - kind], threads)[row, : side.n_hidden]
             self._on = expit(inputs - value[:, None] * own)
         d, units = self._on.shape[1], self._pull.shape[1]
         self.gradient = FeatureEffects.zeros(columns.n_rows, 1, d, units, dtype)
-        one = np.ones(len(chosen), dtype)
-        self._sums = csr_array((one, np.arange(len(chosen)), self.start), dtype=dtype)
+        bias, said, cold_inputs = (part[row] for part in cold_rows)
+        self._rest = np.append(self._rest, value - machine.level_bias[0] - bias[:, 0])
+        self._on = np.concatenate([self._on, expit(cold_inputs)])
+        self._pull = np.concatenate([self._pull, said[:, 0]])
+        self._column = np.tile(column, 2)
+        self.start = 2 * np.searchsorted(chosen, columns.start)
+        order = np.argsort(self._column, kind="stable")
+        self._sums = csr_array((np.ones(len(order), dtype), order, self.start), dtype=dtype)
 
     def __call__(self, cold: FeatureEffects) -> float:
         """Of columns with these parameters; `gradient` is that by them."""

@@ -113,6 +113,11 @@ class Ensemble:
         return [array for trainer in self.trainers for array in trainer.arrays()]
 
     @property
+    def centres(self) -> list[tuple[Array, Array]]:
+        """What each machine has learnt that features say of the biases of users, and of items."""
+        return [trainer.centres for trainer in self.trainers]
+
+    @property
     def has_diverged(self) -> bool:
         """Whether parameters of one are no longer numbers that can be reckoned with."""
         return any(trainer.machine.has_diverged for trainer in self.trainers)

@@ -44,18 +44,20 @@ class EffectsLearning:
         kind: int,
         design: Array,
         group: Array,
+        cold_rows: FeatureEffects,
         rules: FeatureRules,
         threads: int,
     ) -> None:
+        """`cold_rows` are the parameters of those who rated them, if they had rated nothing."""
         self.rules, self.group, self.design = rules, group, design
         chosen = np.arange(len(ratings[kind].column))
         if len(chosen) > rules.most_ratings:
             chosen = np.random.default_rng(0).choice(len(chosen), rules.most_ratings, replace=False)
             chosen.sort()
         likelihood = ColdSquares if machine.features.is_gaussian else ColdLogLikelihood
-        self.log_likelihood = likelihood(machine, ratings, kind, chosen, threads)
-        size = np.diff(self.log_likelihood.start).astype(np.float64)
-        self.weight = 1 / (1 + rules.alike * float(size @ size) / max(len(chosen), 1))
+        self.log_likelihood = likelihood(machine, ratings, kind, chosen, cold_rows, threads)
+        size = np.diff(self.log_likelihood.start) / 2  # ratings count twice
+        self.weight = 0.5 / (1 + rules.alike * float(size @ size) / max(len(chosen), 1))
         self.base = unknown_parameters(machine, kind)
         side = machine.sides[1 - kind]
         self._has_bias = side is not None and bool(side.parameters.rating_bias.size)
@@ -81,10 +83,7 @@ class EffectsLearning:
 
     def slopes(self, effects: FeatureEffects) -> tuple[float, Parts]:
         """The weighed log-likelihood of effects, and its gradient."""
-        said = effects.of(self.design)
-        cold = FeatureEffects(*(
-            np.ascontiguousarray(part + known) for part, known in zip(said, self.base, strict=True)
-        ))  # fmt: skip
+        cold = cold_parameters(self.base, effects, self.design)
         value = self.weight * self.log_likelihood(cold)
         by_bias, by_coupling, by_hidden = self.log_likelihood.gradient
         if not self._has_bias:
@@ -155,6 +154,14 @@ def unknown_parameters(machine: Machine, kind: int) -> tuple[Array, Array, Array
     )  # fmt: skip
 
 
+def cold_parameters(
+    base: tuple[Array, Array, Array], effects: FeatureEffects, design: Array
+) -> FeatureEffects:
+    """What those of these features (ids, q) have if there are no ratings; `base` of the unknown."""
+    parts = zip(effects.of(design), base, strict=True)
+    return FeatureEffects(*(np.ascontiguousarray(said + known) for said, known in parts))
+
+
 def _by_group(by_coupling: Array, group: Array) -> Array:
     """The mean over the levels of a group, (C, n, d): they share couplings."""
     of_group = np.eye(int(group.max()) + 1, dtype=np.float32)[group]  # (n, groups)
@@ -168,31 +175,54 @@ def learn_features(
     told: Told,
     rules: FeatureRules,
     threads: int,
+    centres: Sequence[tuple[Array, Array]],
 ) -> Described:
     """What the machines learn of features of users and of items; who has no ratings is filled in.
 
-    The machines have room for it (`with_row_inputs`).
+    The machines have room for it (`with_row_inputs`). `centres` is what each has learnt of biases
+    of users, and of items, that have ratings.
     """
+    each = [_learnt(machine, ratings, told, rules, threads) for machine in machines]
     found: list[KnownFeatures | None] = []
     for kind, about in enumerate(told):
         if about is None:
             found.append(None)
             continue
-        learning = [
-            EffectsLearning(
-                machine, ratings, kind, about.design, about.encoder.group, rules, threads
-            )
-            for machine in machines
-        ]
-        for one in learning:
-            one.run()
+        learning = [one for both in each if (one := both[kind]) is not None]
         trust: Numbers = np.mean([one.trust for one in learning], axis=0)[1:]
         effects = tuple(one.effects for one in learning)
+        centre = tuple(one[kind] for one in centres)
         unrated = np.diff(ratings[kind].start) == 0
-        found.append(KnownFeatures(about.encoder, about.design, effects, trust, unrated))
+        found.append(KnownFeatures(about.encoder, about.design, effects, trust, unrated, centre))
     for kind, known in enumerate(found):
         if known is not None:
             for machine, said in zip(machines, known.effects, strict=True):
                 fill_columns(machine, kind, said, known.expected)
                 fill_row_inputs(machine, kind, said, known.expected)
     return found[0], found[1]
+
+
+def _learnt(
+    machine: Machine, ratings: CSRPair, told: Told, rules: FeatureRules, threads: int
+) -> list[EffectsLearning | None]:
+    """One machine's effects of users and of items: users', items' beside them, users' again."""
+    found: list[EffectsLearning | None] = [None, None]
+    cold = [_cold(machine, ratings, kind) for kind in range(2)]
+    for kind in (0, 1, 0) if told[1] is not None else (0,):
+        about = told[kind]
+        if about is None:
+            continue
+        one = EffectsLearning(
+            machine, ratings, kind, about.design, about.encoder.group, cold[1 - kind], rules,
+            threads,
+        )  # fmt: skip
+        one.run()
+        found[kind] = one
+        cold[kind] = cold_parameters(one.base, one.effects, one.design)
+    return found
+
+
+def _cold(machine: Machine, ratings: CSRPair, kind: int) -> FeatureEffects:
+    """What users (kind 0) or items have of whom nothing is known."""
+    base, n = unknown_parameters(machine, kind), ratings[kind].n_rows
+    return FeatureEffects(*(np.broadcast_to(part, (n, *part.shape)) for part in base))

@@ -27,7 +27,6 @@ from ordbm.training.alternation import potentials
 from ordbm.training.crew import Crew
 from ordbm.training.engine import LOCAL
 from ordbm.training.ensemble import Ensemble
-from ordbm.training.loop import Learning
 from ordbm.training.shards import Shard, SummedAtSeat, bounds_of_shards, machine_of, ratings_of
 
 
@@ -106,6 +105,9 @@ class MemberGroup:
 
     def arrays(self) -> list[Array]:
         return self._ensemble.arrays()
+
+    def centres(self) -> list[tuple[Array, Array]]:
+        return self._ensemble.centres
 
     def unknown_biases(self) -> list[Array]:
         return _unknown_biases([trainer.machine for trainer in self._ensemble.trainers])
@@ -195,6 +197,11 @@ class RemoteEnsemble:
             for array, learnt in zip(_arrays_of(self._machines_at(place)), found, strict=True):
                 array[...] = learnt
 
+    @property
+    def centres(self) -> list[tuple[Array, Array]]:
+        """What each machine has learnt that features say of the biases of users, and of items."""
+        return [one for part in self.crew.ask("centres") for one in part]
+
     def arrays(self) -> list[Array]:
         """All parameters, as they were collected."""
         return _arrays_of(self.machines)
@@ -265,7 +272,7 @@ def ensemble_on(
     scratch: Scratch = IN_MEMORY,
     *,
     in_turn: bool = False,
-) -> Iterator[Learning]:
+) -> Iterator[Ensemble | RemoteEnsemble]:
     """The machines as an ensemble that learns by an engine, or by threads of this process.
 
     `scratch` and `in_turn` are for the latter.

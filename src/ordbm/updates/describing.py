@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ordbm.data.feature_columns import encoded_like
-from ordbm.data.feature_tables import FeatureTable, feature_table
+from ordbm.data.feature_tables import feature_table
+from ordbm.data.ids import IdMap
 from ordbm.errors import SettingsError
 from ordbm.inference.fitted import FittedModel
-from ordbm.model.feature_effects import KINDS, fill_columns, fill_row_inputs
+from ordbm.model.feature_effects import KINDS, Told, fill_columns, fill_row_inputs
 from ordbm.model.learners import Learner
 from ordbm.model.rounding import round_columns_of
+from ordbm.runtime.arrays import Array
 from ordbm.updates.growing import (
     MOST_FITTED,
     Update,
@@ -26,6 +28,24 @@ from ordbm.updates.merging import NOWHERE, batch_for, joined_by
 from ordbm.updates.presence_growth import expect_typical, grown_presence
 
 
+class Rows(NamedTuple):
+    """Features of some users, or items."""
+
+    ids: IdMap
+    features: Array  # (ids, q)
+
+
+def with_others(fitted: FittedModel, told: Told, learner: Learner) -> FittedModel:
+    """A model that has just learnt, with those of whom it was told and who have no ratings."""
+    users, items = (
+        None if about is None or not len(about.others) else Rows(about.others, about.of_others)
+        for about in told
+    )
+    found = _described_anew(fitted, (users, items), learner)
+    found.growth = found.growth._replace(users=len(found.users), items=len(found.items))
+    return found
+
+
 def taken_in(
     fitted: FittedModel,
     new_ratings: Any,
@@ -36,12 +56,10 @@ def taken_in(
 ) -> tuple[FittedModel, Update]:
     """The model with these features, and then with these ratings; `fitted` is left as it was."""
     users, items = (
-        None if table is None else _table_of(fitted, table, kind)
+        None if table is None else _rows_of(fitted, table, kind)
         for kind, table in enumerate((user_features, item_features))
     )
-    described = fitted
-    if users is not None or items is not None:
-        described = _described_anew(fitted, (users, items), learner)
+    described = _described_anew(fitted, (users, items), learner)
     batch = batch_for(described, new_ratings, withdrawn)
     found, update = grown(described, batch, learner)
     return found, replace(
@@ -55,7 +73,7 @@ def taken_in(
 
 def _described_anew(
     fitted: FittedModel,
-    tables: tuple[FeatureTable | None, FeatureTable | None],  # of users, of items
+    tables: tuple[Rows | None, Rows | None],  # of users, of items
     learner: Learner,
 ) -> FittedModel:
     """The model with what these tables say.
@@ -63,6 +81,8 @@ def _described_anew(
     Who or what has no ratings follows from it. Of those without ratings when effects were learnt,
     what their few ratings since then have told is fitted again. Others keep what they own.
     """
+    if tables == (None, None):
+        return fitted
     users, items = (
         known if table is None else known.with_more(table.ids)[0]
         for known, table in zip((fitted.users, fitted.items), tables, strict=True)
@@ -80,7 +100,7 @@ def _described_anew(
         if table is None or about is None:
             continue
         codes = (users, items)[kind].codes(table.ids.given)
-        about.design[codes] = encoded_like(about.encoder, table, KINDS[kind])
+        about.design[codes] = table.features
         found.describe(found.described)
         count = np.diff(found.given[kind].start)[codes]
         unrated = codes[count == 0]
@@ -99,11 +119,14 @@ def _described_anew(
     return found
 
 
-def _table_of(fitted: FittedModel, table: Any, kind: int) -> FeatureTable:
+def _rows_of(fitted: FittedModel, table: Any, kind: int) -> Rows:
     what = f"{KINDS[kind]}_features"
-    if fitted.described[kind] is None:
+    about = fitted.described[kind]
+    if about is None:
         raise SettingsError(
             f"this model was learnt without {what}, so that it does not know what they say: leave "
             f"them out, or learn anew with fit(model.known_ratings(), {what}=…)"
         )
-    return feature_table(table, KINDS[kind], (fitted.users, fitted.items)[kind], may_be_new=True)
+    known = (fitted.users, fitted.items)[kind]
+    found = feature_table(table, KINDS[kind], known, may_be_new=True)
+    return Rows(found.ids, encoded_like(about.encoder, found, KINDS[kind]))

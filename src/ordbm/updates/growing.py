@@ -323,10 +323,9 @@ def _expect_by_features(
     columns = np.array(list(mean), np.int64)
     if about is None or side is None or not len(columns):
         return
-    effects = about.effects[member]
-    typical[columns] += effects.bias_apart(about.design[columns])
+    typical[columns] += about.centre_of(member, columns)
     columns = columns[(about.described & about.unrated)[columns]]
-    said = effects.of(about.design[columns])
+    said = about.effects[member].of(about.design[columns])
     typical[columns] = side.unknown_bias + said.bias
     for column, coupling in zip(columns.tolist(), said.coupling, strict=True):
         mean[column] = mean[column] + coupling
