@@ -132,13 +132,13 @@ def page(rows: list[Row]) -> str:
         "",
         "Written by `make context`; the latest row of each kind.",
         "",
-        f"| data | split | model | {' | '.join(SCORES.values())} |",
-        f"| --- | --- | --- |{' ---: |' * len(SCORES)}",
+        f"| data | split | model | {' | '.join(SCORES.values())} | commit |",
+        f"| --- | --- | --- |{' ---: |' * len(SCORES)} --- |",
     ]
     latest = {(row["data"], row["split"], row["model"]): row for row in rows}
     for key in sorted(latest):
         figures = " | ".join(f"{latest[key][name]:.4f}" for name in SCORES)
-        lines.append(f"| {' | '.join(key)} | {figures} |")
+        lines.append(f"| {' | '.join(key)} | {figures} | {latest[key].get('commit', '–')} |")
     return "\n".join(lines) + "\n"
 
 
@@ -158,7 +158,7 @@ def main() -> None:
     for data in told.data.split(","):
         ratings = ordbm.read_ratings(told.files / SETS[data])
         for name in told.split.split(","):
-            by = SPLITS[name][1] if name in SPLITS else "user"
+            by: Any = SPLITS[name][1] if name in SPLITS else "user"
             if name in TABLE:
                 train, test = table_parts(ratings, name, told.files)
             else:
