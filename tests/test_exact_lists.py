@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from answers import exactly
+from ordbm.estimator import OrdinalBM
+from ordbm.inference import ensemble_tables
 from ordbm.inference.catalogue import Catalogue
 from ordbm.inference.fitted import FittedModel
+from ordbm.inference.people import Users
 from ordbm.recommend import lists
 from ordbm.recommend.criteria import (
     AtLeast,
@@ -20,7 +23,7 @@ from ordbm.recommend.criteria import (
     score_of,
 )
 from ordbm.recommend.diversity import diverse_places, hidden_directions
-from test_answers_for_everybody import KINDS, MORE, N_ITEMS, NEW, fitted
+from test_answers_for_everybody import KINDS, MORE, N_ITEMS, NEW, TINY, fitted, ratings
 
 
 class Sure(Score):
@@ -187,3 +190,53 @@ def test_few_items_are_rated(monkeypatch):
         assert asked[-1] == 1  # the line itself
         assert sum(asked[:-1]) <= most
     assert asked[0] == 4
+
+
+UNLINKED = {
+    "both": {}, "user": {"sides": "user", "hidden": 3}, "item": {"sides": "item", "hidden": 9},
+    "double": {"dtype": "float64"}, "categorical": {"features": "categorical"},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=UNLINKED)
+def unlinked(request):
+    told = {"item_links": 0, "presence": False} | UNLINKED[request.param]
+    return OrdinalBM(**TINY | told).fit(ratings())
+
+
+def test_bounds_of_means_are_never_below_them_and_close(unlinked, monkeypatch):
+    monkeypatch.setattr(ensemble_tables, "TILE_NUMBERS", 100)  # several tiles, the last one short
+    state = unlinked._state
+    users = np.array([*range(12), -1], np.int32)
+    values = state.scale.values
+    bound = state.tables.expected_at_most(Users(state).tables(users), values)
+    people, item = np.repeat(users, N_ITEMS), np.tile(np.arange(N_ITEMS), len(users))
+    exact = state.distribution(Users(state), people, item).mean().reshape(bound.shape)
+    unrated = np.isfinite(bound)
+    assert (~unrated).sum() == np.diff(state.ratings.by_user.start)[:12].sum()
+    assert (bound >= exact)[unrated].all()
+    assert (bound - exact)[unrated].max() < 0.01
+
+
+def test_a_bound_is_infinite_where_single_precision_does_not_tell(unlinked):
+    state = unlinked._state
+    tables = Users(state).tables(np.arange(2))
+    far = tables._replace(
+        bias=tables.bias + 200 * np.array([0, 1], tables.bias.dtype)[:, None, None]
+    )
+    bound = state.tables.expected_at_most(far, state.scale.values)
+    assert np.isfinite(bound[0]).any()
+    assert (bound[1] == np.inf).all()
+
+
+@pytest.mark.parametrize("first_look", [0, 32])
+def test_lists_by_mean_are_a_full_sort_however_few_are_looked_at(unlinked, first_look, monkeypatch):
+    monkeypatch.setattr(lists, "FIRST_LOOK", first_look)
+    found = unlinked.recommend_lists(n=5, by="mean")
+    for user in list(found)[:8]:
+        had = unlinked._state.ratings.by_user.columns_of(unlinked._state.users.codes([user])[0])
+        left = np.setdiff1d(np.arange(N_ITEMS), had)
+        items = [unlinked._state.items[code] for code in left]
+        mean = unlinked.predict([user] * len(items), items)
+        best = np.argsort(-mean, kind="stable")[:5]
+        assert [item for item, _ in found[user]] == [items[place] for place in best]

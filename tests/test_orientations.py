@@ -9,7 +9,7 @@ import pytest
 import ordbm
 from ordbm.data import orientations
 from ordbm.data.csr import with_transpose
-from ordbm.data.orientations import Entries, both_orientations, kept_rows, sorted_by_user
+from ordbm.data.orientations import Unsorted, both_orientations, kept_rows, sorted_by_user
 from ordbm.data.scale import RatingScale
 from ordbm.runtime import scratch as scratch_module
 from ordbm.runtime.scratch import IN_MEMORY, Scratch, is_mapped
@@ -39,7 +39,7 @@ def drawn(seed, n=400, *, repeats=True, times=False, value=False):
     pair = rng.integers(0, N_USERS * N_ITEMS, n) if repeats else rng.permutation(1500)[:n]
     user = (pair // N_ITEMS).astype(np.int32)
     user[user == 17] = 18  # somebody without ratings
-    return Entries(
+    return Unsorted(
         user,
         (pair % N_ITEMS).astype(np.int32),
         rng.integers(0, 5, n).astype(np.uint8),
@@ -124,7 +124,7 @@ def test_ratings_in_mapped_files_can_be_copied_pickled_and_selected(monkeypatch)
     monkeypatch.setattr(orientations, "_LEAST_ROWS", 100)
     scratch = Scratch(2**20)
     taken = scratch.room(2**20, np.uint8)
-    entries = Entries(plain.user_codes, plain.item_codes, plain.levels.copy(), plain.by_user.value)
+    entries = Unsorted(plain.user_codes, plain.item_codes, plain.levels.copy(), plain.by_user.value)
     large, repeats = ordbm.Ratings.of_entries(
         plain.users, plain.items, plain.scale, entries, "last", scratch
     )

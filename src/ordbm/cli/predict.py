@@ -10,27 +10,23 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 from typer import Argument, Option
 
 import ordbm
 from ordbm.cli.app import app
+from ordbm.cli.datasets import dataset_columns, part_bar, tell_done
 from ordbm.cli.inputs import (
     STANDARD,
     ModelFile,
     check_target,
     given_file,
-    items_of,
     model_in_file,
-    users_of,
 )
 from ordbm.cli.options import Force, Json, PairOptions, Quiet, unfolded
 from ordbm.cli.output import count_in_words, json_ready, output_file, print_json, stderr, step_bar
 from ordbm.runtime.printable import printable
-
-if TYPE_CHECKING:
-    from ordbm.estimator import OrdinalBM
 
 PAIRS_AT_ONCE = 100_000
 _FIRST = ("user", "item", "mean")  # columns of every file of predictions
@@ -42,9 +38,11 @@ _CSV_BEGIN = ",".join(f'"{name}"' for name in _FIRST).encode()
 def predict(
     file: ModelFile,
     pairs: Annotated[
-        Path,
+        str,
         Argument(
-            help="A file of users and items to predict for; - for standard input.", metavar="PAIRS"
+            help="A file of users and items to predict for, - for standard input; or a parquet "
+            "dataset, a folder or an address (s3://…).",
+            metavar="PAIRS",
         ),
     ],
     reading: PairOptions,
@@ -61,7 +59,7 @@ def predict(
         Option(
             "--output",
             "-o",
-            help="A .csv or .parquet file; csv on stdout if not given.",
+            help="A .csv or .parquet file, csv on stdout if not given; for a dataset, a folder.",
             metavar="FILE",
         ),
     ] = None,
@@ -75,10 +73,19 @@ def predict(
     predicts from what is known of the other, or of all ratings. Where times are known, what
     somebody rated about then tells more; so does other context, by `--context-column`.
 
-    Example: `ordbm predict model.ordbm pairs.csv -o predictions.parquet`
-    """  # fmt: skip
-    from ordbm.datasets import read_pairs
+    A dataset gives a file for each of its files. Started again after it was ended, at any moment,
+    it goes on with those that are not there.
 
+    Examples: `ordbm predict model.ordbm pairs.csv -o predictions.parquet` ·
+    `ordbm predict model.ordbm pairs/ -o predictions/`
+    """  # fmt: skip
+    from ordbm.batch.scoring import answered_pairs
+    from ordbm.datasets import read_pairs
+    from ordbm.datasets.stored_files import is_address
+
+    if is_address(pairs) or Path(pairs).is_dir():
+        _predict_dataset(file, pairs, reading, at, output, quiet, as_json)
+        return
     output = None if str(output) == STANDARD else output
     check_target(output, None if force else _are_predictions)
     if output is not None and output.suffix not in (".csv", ".parquet"):
@@ -95,7 +102,7 @@ def predict(
             when = wanted.times[block] if at is None and wanted.times is not None else at
             beside = {name: column[block] for name, column in wanted.context.items()}
             asked = wanted.users[block], wanted.items[block]
-            found = _prediction_table(model, *asked, at=when, context=beside)
+            found = answered_pairs(model, *asked, at=when, context=beside)
             unknown.update(_strangers(found))
             write(found)
             done(first + len(found))
@@ -115,22 +122,32 @@ def predict(
         )
 
 
-def _prediction_table(model: OrdinalBM, users: Any, items: Any, **told: Any) -> Any:
-    """An Arrow table, ids as they were given."""
-    import pyarrow as pa
+def _predict_dataset(
+    file: Path,
+    pairs: str,
+    reading: PairOptions,
+    at: str | None,
+    output: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Predictions for each file of a dataset, in a folder."""
+    from ordbm.batch import predict_dataset
 
-    from ordbm.datasets import matched_ids
-
-    found = model.predict_table(
-        matched_ids(users, users_of(model)),
-        matched_ids(items, items_of(model)),
-        backend="pyarrow",
-        **told,
-    )
-    for place, (name, ids) in enumerate((("user", users), ("item", items))):
-        given = pa.array(list(map(str, ids))) if ids.dtype == object else pa.array(ids)
-        found = found.set_column(place, name, given)
-    return found
+    if output is None or output.suffix in (".csv", ".parquet"):
+        raise ordbm.errors.SettingsError(
+            f"{pairs} is a dataset: name a folder for its predictions, as -o predictions/"
+        )
+    with part_bar(quiet or as_json, "predicting") as done:
+        found = predict_dataset(
+            model_in_file(file),
+            pairs,
+            output,
+            at=at,
+            columns=dataset_columns(reading),
+            on_part=done,
+        )
+    tell_done(found, output, quiet, as_json, "prediction")
 
 
 def _strangers(found: Any) -> dict[str, int]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 import ordbm
 from ordbm.cli.app import app
+from ordbm.cli.datasets import part_bar, tell_done
 from ordbm.cli.inputs import (
     ModelFile,
     given_ratings,
@@ -25,7 +27,7 @@ from ordbm.cli.list_options import (
     has_presence,
     items_filtered_out,
 )
-from ordbm.cli.options import Json
+from ordbm.cli.options import Json, Quiet
 from ordbm.cli.output import distribution_bars, print_json, stderr, stdout, table
 
 if TYPE_CHECKING:
@@ -120,6 +122,23 @@ def recommend(
     explain: Annotated[
         bool, Option("--explain", help="Say why each item is there.", metavar="")
     ] = False,
+    everybody: Annotated[
+        bool, Option("--all", help="Lists for all users of the model, to --output.", metavar="")
+    ] = False,
+    users: Annotated[
+        str | None,
+        Option(
+            help="Lists for the users of a parquet dataset, a folder or an address, to --output.",
+            metavar="DATASET",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        Option(
+            "--output", "-o", help="A folder for the lists of many, in parquet.", metavar="FOLDER"
+        ),
+    ] = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """List the best items for a known user, or for somebody new without any retraining.
@@ -127,27 +146,37 @@ def recommend(
     Items already rated are left out. Unless told otherwise, a list has what somebody is most likely
     to come across and to rate high.
 
+    With --all or --users the lists of many go to a folder of parquet files. Started again after it
+    was ended, at any moment, it goes on with the files that are not there.
+
     Examples: `ordbm recommend model.ordbm --user 42` ·
     `ordbm recommend model.ordbm --rated 318=5 --rated 356=2.5 --titles movies.csv` ·
-    `ordbm recommend model.ordbm --user 42 --items movies.csv --where genres=Comedy`
+    `ordbm recommend model.ordbm --user 42 --items movies.csv --where genres=Comedy` ·
+    `ordbm recommend model.ordbm --all -o lists/`
     """
-    if (user is None) == (not rated):
+    many = everybody or users is not None
+    if many or output is not None:
+        _check_many(everybody, users, output, user=user, rated=rated, explain=explain)
+    elif (user is None) == (not rated):
         raise ordbm.errors.SettingsError(
             "say either who the list is for, --user ID, or what they rated, --rated ITEM=RATING"
         )
     model = model_in_file(file)
     names = titles_of(titles, model)
-    whom = _whom(model, user, rated, names)
     way = criterion_option(model, by, at_least, long_tail)
-    lines = model.recommend(
-        n=n,
-        by=way,
-        candidates=candidates_option(candidates, model, user is not None),
-        exclude=excluded_items(exclude or [], model, names)
+    asked = {
+        "n": n,
+        "by": way,
+        "candidates": candidates_option(candidates, model, many or user is not None),
+        "exclude": excluded_items(exclude or [], model, names)
         + items_filtered_out(items, where or [], model),
-        diversity=diversity,
-        **whom,
-    )
+        "diversity": diversity,
+    }
+    if many:
+        _recommend_many(model, users, output, quiet, as_json, asked)
+        return
+    whom = _whom(model, user, rated, names)
+    lines = model.recommend(**asked, **whom)
     reasons: list[Any] = [
         model.explain(item=line.item, n=_REASONS, titles=names, **whom) if explain else None
         for line in lines
@@ -166,6 +195,17 @@ def recommend(
         return
     if n and not lines:
         stderr().print("no item is left to list: allow more candidates, or exclude fewer")
+    _show_lines(model, lines, reasons, names, way)
+
+
+def _show_lines(
+    model: Any,
+    lines: list[Recommendation],
+    reasons: list[Any],
+    names: dict[Any, str] | None,
+    way: Any,
+) -> None:
+    """A list as a table, and the reasons for each item below it."""
     columns = ["item", *(["title"] if names else []), "predicted", "confidence"]
     rows = [
         [str(line.item), *([names.get(line.item, "")] if names else []), line.mean, line.confidence]
@@ -185,6 +225,34 @@ def recommend(
             if line.because:
                 out.print(_because(line, names or {}), markup=False)
             out.print()
+
+
+def _check_many(everybody: bool, users: str | None, output: Path | None, **alone: Any) -> None:
+    """An error unless lists for many are asked for in one way, and for a folder."""
+    given = [f"--{name}" for name, value in alone.items() if value]
+    if everybody and users is not None:
+        given.append("--users")
+    if given:
+        said = "--all" if everybody else "--users" if users is not None else "--output"
+        raise ordbm.errors.SettingsError(f"{said} is for lists of many: leave {given[0]} out")
+    if not everybody and users is None:
+        raise ordbm.errors.SettingsError(
+            "say whose lists --output is for: --all, or --users DATASET"
+        )
+    if output is None or output.suffix in (".csv", ".parquet"):
+        raise ordbm.errors.SettingsError("name a folder for the lists, as -o lists/")
+
+
+def _recommend_many(
+    model: Any, users: str | None, output: Path | None, quiet: bool, as_json: bool, asked: Any
+) -> None:
+    """Lists in a folder of parquet files."""
+    from ordbm.batch import recommend_dataset  # noqa: PLC0415 -- help must be quick
+
+    assert output is not None
+    with part_bar(quiet or as_json, "listing") as done:
+        found = recommend_dataset(model, output, users, on_part=done, **asked)
+    tell_done(found, output, quiet, as_json, "line")
 
 
 def _because(line: Recommendation, titles: Mapping[Any, str]) -> str:

@@ -62,6 +62,12 @@ class IdMap:
         except TypeError:
             raise _unhashable(values, name) from None
 
+    def values(self, codes: Codes) -> Column:
+        """The id of each code: an array where all are integers."""
+        if isinstance(self.given, np.ndarray):
+            return self.given[codes]
+        return list(map(self.ids.__getitem__, codes.tolist()))
+
     def with_more(self, others: IdMap) -> tuple[IdMap, Codes]:
         """The map with what `others` has beside, and the code in it of each of theirs."""
         codes = self.codes(others.given)

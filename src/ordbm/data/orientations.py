@@ -29,7 +29,7 @@ _MOST_BUCKETS = 2**16
 
 
 @dataclass
-class Entries:
+class Unsorted:
     """Ratings in the order they came."""
 
     user: Codes  # (N,)
@@ -48,9 +48,9 @@ class Entries:
         for name in self.__dataclass_fields__:
             setattr(self, name, np.empty(0, np.int32))
 
-    def at(self, rows: Any) -> Entries:
+    def at(self, rows: Any) -> Unsorted:
         """Some of them; what is not known stays so."""
-        return Entries(*(one[rows] if len(one) else one for one in self.columns()))
+        return Unsorted(*(one[rows] if len(one) else one for one in self.columns()))
 
 
 @dataclass
@@ -65,7 +65,12 @@ class Sorted:
 
 
 def sorted_by_user(
-    entries: Entries, n_users: int, n_items: int, scale: Scale, means: bool, scratch: Scratch
+    entries: Unsorted,
+    n_users: int,
+    n_items: int,
+    scale: Scale,
+    means: bool,
+    scratch: Scratch,
 ) -> Sorted:
     """Rows by user and item; of a pair the last, by time and then as they came, or the mean.
 
@@ -77,11 +82,11 @@ def sorted_by_user(
         edges = _bucket_edges(_counts(entries.user, n_users), most)
         entries.clear()
         columns, begin = _dealt(columns, edges, scratch)
-    out = Entries(*(scratch.room(one.shape, one.dtype) for one in columns))
+    out = Unsorted(*(scratch.room(one.shape, one.dtype) for one in columns))
     size = np.zeros(n_users, np.int64)
     at, again = 0, [np.zeros(0, np.int64)]
     for first, end, own in _buckets(edges, begin):
-        part = Entries(*(one[own] if len(one) else one for one in columns))
+        part = Unsorted(*(one[own] if len(one) else one for one in columns))
         users = part.user - np.int32(first)
         order, repeats = pair_order(users, end - first, part.item, n_items, part.times)
         order = order.astype(np.intp)  # which each use would make of it otherwise
@@ -100,7 +105,7 @@ def sorted_by_user(
         at = into.stop
     start = np.zeros(n_users + 1, np.int64)
     np.cumsum(size, out=start[1:])
-    kept = Entries(*(one[:at] for one in out.columns()))
+    kept = Unsorted(*(one[:at] for one in out.columns()))
     rows = CSR(start, kept.item, kept.level, kept.value, np.zeros(0, position_kind(at)))
     return Sorted(rows, kept.times, kept.context, n - at, np.sort(np.concatenate(again)))
 

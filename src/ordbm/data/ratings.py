@@ -23,7 +23,7 @@ from ordbm.data.frames import Backend, frame_of
 from ordbm.data.ids import IdMap, integral_ids
 from ordbm.data.not_rated import NotRated
 from ordbm.data.orientations import (
-    Entries,
+    Unsorted,
     both_orientations,
     kept_of,
     kept_rows,
@@ -132,7 +132,7 @@ class Ratings:
         level, value = levels_and_values(rating_column, self.scale, **beside)
         seconds = NO_TIMES if time_column is None else times_in_seconds(time_column, **beside)
         row = np.arange(len(users) if duplicates == "error" else 0)
-        entries = Entries(users, items, level, value, seconds, beside_each.values, row)
+        entries = Unsorted(users, items, level, value, seconds, beside_each.values, row)
         repeats = self._sort(entries, duplicates, scratch, beside_each)
         if len(repeats):
             raise RatingsError(repeated_rows(repeats, beside))
@@ -186,7 +186,7 @@ class Ratings:
 
     @classmethod
     def of_entries(
-        cls, users: IdMap, items: IdMap, scale: Scale, entries: Entries, duplicates: Duplicates,
+        cls, users: IdMap, items: IdMap, scale: Scale, entries: Unsorted, duplicates: Duplicates,
         scratch: Scratch, context: ContextColumns = NO_CONTEXT,
     ) -> tuple[Ratings, NDArray[Any]]:  # fmt: skip
         """Ratings from ids, levels and values, in any order; and which rows repeat a pair.
@@ -199,7 +199,11 @@ class Ratings:
         return made, made._sort(entries, duplicates, scratch, context)
 
     def _sort(
-        self, entries: Entries, duplicates: Duplicates, scratch: Scratch, context: ContextColumns
+        self,
+        entries: Unsorted,
+        duplicates: Duplicates,
+        scratch: Scratch,
+        context: ContextColumns,
     ) -> NDArray[Any]:
         """Have the entries by user and by item; which rows repeat a pair."""
         found = sorted_by_user(

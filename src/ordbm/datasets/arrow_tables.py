@@ -30,11 +30,12 @@ MISSING_ADVICE = {
 
 
 def table_columns(
-    label: str, parts: Sequence[Any], wanted: Sequence[str], rules: Rules
+    label: str, parts: Sequence[Any], wanted: Sequence[str], rules: Rules, first_row: int = 0
 ) -> tuple[list[Any], list[str] | None]:
     """Users, items and perhaps ratings and times; and the labels of an ordered rating column.
 
-    `parts` are record batches of the columns `wanted`, with `encoded_texts`.
+    `parts` are record batches of the columns `wanted`, with `encoded_texts`; `first_row` is the
+    number of the first of their rows in the file.
     """
     import pyarrow as pa  # noqa: PLC0415
 
@@ -48,15 +49,16 @@ def table_columns(
     by_role = {role: table[name] for role, name in zip(rules.choices, wanted, strict=True)}
     if rules.time_if_found and "time" in by_role and not _begins_with_time(by_role["time"]):
         del by_role["time"]
+    row = range(first_row, first_row + len(table))
     for role, column in by_role.items():
         if column.null_count and not is_context(role):
             missing = np.flatnonzero(column.is_null().to_numpy())
             advice = MISSING_ADVICE.get(role, "")
             raise RatingsError(
-                f"{label}: the {role} is missing in {offending_rows(missing)}; rows count "
+                f"{label}: the {role} is missing in {offending_rows(missing, row=row)}; rows count "
                 f"from 0{advice}"
             )
-    columns = [_values(role, column, label) for role, column in by_role.items()]
+    columns = [_values(role, column, label, row) for role, column in by_role.items()]
     return columns, _own_labels(by_role.get("rating"), rules.scale)
 
 
@@ -134,12 +136,12 @@ def _texts(column: Any) -> EncodedColumn:
     return EncodedColumn(list(found.distinct), found.codes)
 
 
-def _values(role: str, column: Any, label: str) -> Any:
+def _values(role: str, column: Any, label: str, row: range) -> Any:
     if role == "rating":
         return _ratings(column)
     if is_context(role):
         return column.to_pylist()
-    return _times(column) if role == "time" else _ids(column, f"{label}: the {role} column")
+    return _times(column) if role == "time" else _ids(column, f"{label}: the {role} column", row)
 
 
 def _begins_with_time(column: Any) -> bool:
@@ -155,7 +157,7 @@ def _times(column: Any) -> NDArray[Any] | EncodedColumn:
     return times
 
 
-def _ids(column: Any, label: str) -> NDArray[Any] | EncodedColumn:
+def _ids(column: Any, label: str, row: range) -> NDArray[Any] | EncodedColumn:
     import pyarrow as pa  # noqa: PLC0415
 
     kind = value_kind(column.type)
@@ -163,7 +165,9 @@ def _ids(column: Any, label: str) -> NDArray[Any] | EncodedColumn:
         texts = _texts(column)
         empty = np.array([text == "" for text in texts.distinct])[texts.codes]
         if empty.any():
-            raise RatingsError(f"{label} is empty in {offending_rows(empty)}; rows count from 0")
+            raise RatingsError(
+                f"{label} is empty in {offending_rows(empty, row=row)}; rows count from 0"
+            )
         return texts
     column = column.cast(kind)
     if pa.types.is_integer(kind):
@@ -173,10 +177,8 @@ def _ids(column: Any, label: str) -> NDArray[Any] | EncodedColumn:
     whole = are_whole(numbers)
     if whole.all():  # integers that met a missing value once
         return numbers.astype(np.int64)
-    raise RatingsError(
-        f"{label} holds numbers that are not integers: {offending_rows(~whole, id=numbers)}; "
-        f"{IDS_NEEDED}"
-    )
+    said = offending_rows(~whole, row=row, id=numbers)
+    raise RatingsError(f"{label} holds numbers that are not integers: {said}; {IDS_NEEDED}")
 
 
 def _ratings(column: Any) -> NDArray[Any]:

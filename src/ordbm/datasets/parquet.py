@@ -18,13 +18,13 @@ from ordbm.datasets.record_checks import Rules
 from ordbm.datasets.stored_files import FileContent, StoredFile, check_keys
 from ordbm.errors import RatingsError
 
-ROWS_AT_ONCE = 2**20
+MOST_ROWS_READ = 2**20
 _AS_DICTIONARY = (0, 2, 8)  # encodings of text that Arrow can read as a dictionary
 _WIDEST_NUMBER = 32  # bytes of a decimal
 _READ_AT_ONCE = 2**20  # bytes of a stored column
 
 
-class Part(NamedTuple):
+class FileRows(NamedTuple):
     """Some rows of a file."""
 
     label: str
@@ -56,13 +56,13 @@ class ParquetDataset:
             budget.add_rows(one.n_rows, file.label)
             self.n_rows += one.n_rows
 
-    def parts(self, at_once: int = ROWS_AT_ONCE) -> Iterator[Part]:
+    def parts(self, at_once: int = MOST_ROWS_READ) -> Iterator[FileRows]:
         """All rows, some at a time, as batches of the columns `wanted`, texts as dictionaries."""
         for file in self.files:
             with _whole(file.label):
                 yield from self._parts_of(file, at_once)
 
-    def _parts_of(self, file: StoredFile, at_once: int) -> Iterator[Part]:
+    def _parts_of(self, file: StoredFile, at_once: int) -> Iterator[FileRows]:
         from pyarrow import parquet  # noqa: PLC0415
 
         one = self._first or self._opened(file)
@@ -82,7 +82,7 @@ class ParquetDataset:
                 raise ValueError("it has more rows than it says")
             batch.validate(full=True)
             found = encoded_texts(batch)
-            yield Part(file.label, first_row, one.with_keys(found, self.wanted))
+            yield FileRows(file.label, first_row, one.with_keys(found, self.wanted))
             first_row += len(batch)
 
     def _opened(self, file: StoredFile) -> _Opened:
@@ -229,4 +229,4 @@ def _how_to_read(
             texts.append(leaf.path)
         else:
             longest = max(longest, largest)
-    return texts, max(1, min(most_bytes // longest, ROWS_AT_ONCE))
+    return texts, max(1, min(most_bytes // longest, MOST_ROWS_READ))

@@ -26,9 +26,13 @@ _BLOCK = 2**16
 
 
 class StoredFile(NamedTuple):
-    """A file as it lies there; `keys` are what the folders that it is in say (`year=2020`)."""
+    """A file as it lies there, with its name in the dataset.
+
+    `keys` are what the folders that it is in say (`year=2020`).
+    """
 
     label: str
+    name: str
     size: int
     open: Callable[[], Any]  # a file of Arrow's
     keys: dict[str, str | None]
@@ -61,7 +65,7 @@ def content_file(content: bytes, label: str) -> StoredFile:
     """A file that has been read already."""
     import pyarrow as pa  # noqa: PLC0415
 
-    return StoredFile(label, len(content), lambda: pa.BufferReader(content), {})
+    return StoredFile(label, label, len(content), lambda: pa.BufferReader(content), {})
 
 
 def is_address(path: Any) -> bool:
@@ -88,7 +92,7 @@ def _found_files(path: Any, budget: Budget) -> list[StoredFile] | None:
     place = Path(path)
     with _reading(str(place)):
         if not place.is_dir():
-            return [_local(place, str(place), {})] if _is_parquet(place) else None
+            return [_local(place, str(place), place.name)] if _is_parquet(place) else None
         inside = sorted(_names_below(place))
     names = [name for name in inside if name.lower().endswith(_SUFFIXES)]
     if not names or any(_may_be_ratings(name) for name in inside):
@@ -97,7 +101,7 @@ def _found_files(path: Any, budget: Budget) -> list[StoredFile] | None:
     for name in names:
         budget.add_member(str(place))
         with _reading(str(place / name)):
-            files.append(_local(place / name, f"{place} ({name})", _keys(name)))
+            files.append(_local(place / name, f"{place} ({name})", name))
     return files
 
 
@@ -143,10 +147,10 @@ def _keys(name: str) -> dict[str, str | None]:
     return found
 
 
-def _local(place: Path, label: str, keys: dict[str, str | None]) -> StoredFile:
+def _local(place: Path, label: str, name: str) -> StoredFile:
     import pyarrow as pa  # noqa: PLC0415
 
-    return StoredFile(label, place.stat().st_size, lambda: pa.OSFile(str(place)), keys)
+    return StoredFile(label, name, place.stat().st_size, lambda: pa.OSFile(str(place)), _keys(name))
 
 
 def _is_parquet(place: Path) -> bool:
@@ -177,7 +181,10 @@ def _files_at_address(address: str, budget: Budget) -> list[StoredFile]:
         budget.add_member(address)
         inside = name[len(root) :].lstrip("/")
         label = f"{address} ({inside})" if inside else address
-        files.append(StoredFile(label, int(about["size"]), _opener(system, name), _keys(inside)))
+        base = inside or PurePosixPath(name).name
+        files.append(
+            StoredFile(label, base, int(about["size"]), _opener(system, name), _keys(inside))
+        )
     return files
 
 

@@ -14,7 +14,7 @@ from ordbm.data.context_columns import NO_CONTEXT, context_columns
 from ordbm.data.encoded_parts import EncodedParts, RatingParts, plain_numbers
 from ordbm.data.ids import are_whole
 from ordbm.data.numeric_columns import finite_numbers
-from ordbm.data.orientations import Entries
+from ordbm.data.orientations import Unsorted
 from ordbm.data.ratings import Duplicates, Ratings, check_duplicates
 from ordbm.data.repeats import repeated_rows
 from ordbm.data.scale import RatingScale, ScaleLike, given_scale
@@ -27,7 +27,7 @@ from ordbm.datasets.arrow_tables import (
     ordered_labels,
     value_kind,
 )
-from ordbm.datasets.parquet import ROWS_AT_ONCE, ParquetDataset, Part
+from ordbm.datasets.parquet import MOST_ROWS_READ, FileRows, ParquetDataset
 from ordbm.errors import RatingsError, offending_rows
 from ordbm.runtime.interruption import safe_point
 from ordbm.runtime.scratch import Scratch
@@ -45,7 +45,7 @@ def streamed_ratings(
     """The ratings of a dataset, in arrays of `scratch`."""
     check_duplicates(duplicates)
     reading = _Reading(dataset, scale, scratch)
-    at_once = min(ROWS_AT_ONCE, max(_LEAST_AT_ONCE, scratch.memory // _BYTES_A_ROW))
+    at_once = min(MOST_ROWS_READ, max(_LEAST_AT_ONCE, scratch.memory // _BYTES_A_ROW))
     for part in dataset.parts(at_once):
         safe_point()
         reading.add(part)
@@ -69,7 +69,7 @@ class _Reading:
         self._context = {role: EncodedParts(n, scratch) for role in self._name if is_context(role)}
         self._n_missing = 0
 
-    def add(self, part: Part) -> None:
+    def add(self, part: FileRows) -> None:
         """Rows that follow."""
         columns = {role: part.batch.column(name) for role, name in self._name.items()}
         if not len(part.batch):
@@ -112,7 +112,7 @@ class _Reading:
             raise RatingsError(f"{label}: {problem}") from None
         times = NO_TIMES if self._times is None else self._times.whole()
         row = np.arange(n if duplicates == "error" else 0)
-        entries = Entries(user, item, level, value, times, context.values, row)
+        entries = Unsorted(user, item, level, value, times, context.values, row)
         if duplicates == "error":  # sorting empties the entries
             user, item = user.copy(), item.copy()
         self._ids.clear()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from ordbm.data.columns import Column
 from ordbm.data.context_columns import context_places
 from ordbm.data.frames import Backend
 from ordbm.data.lookup import Ids, aligned_pairs, listed_ids, several
@@ -338,13 +339,14 @@ class Answers:
         candidates: Candidates = None,
         exclude: Iterable[Any] = (),
         diversity: float = 0.0,
-    ) -> tuple[Sequence[Any], Iterator[Ranked]]:
+    ) -> tuple[Column, Iterator[Ranked]]:
         check_count("n", n)
         state = self._state
         people: People
+        asked: Column
         if ratings is None:
             people, person = Users(state), state.user_codes(users)
-            asked = [state.users[code] for code in person.tolist()]
+            asked = state.users.values(person)
         else:
             asked = list(ratings) if users is None else list(several(users))
             people, person = fold_ins_of(state, asked, ratings)

@@ -24,9 +24,10 @@ from ordbm.inference.fold_in import (
     same_ratings,
     side_of,
 )
+from ordbm.kernels import catalogue
 from ordbm.kernels import ensemble as kernels
 from ordbm.kernels.ensemble import ItemTables, LinkTables, PeopleTables, RatingsByPerson, ScoreRoom
-from ordbm.kernels.structures import padded
+from ordbm.kernels.structures import LANES, padded
 from ordbm.model.feature_effects import KnownFeatures
 from ordbm.model.machine import Machine
 from ordbm.model.neighbours import no_links
@@ -42,6 +43,8 @@ SCORES_AT_ONCE = 8_000_000  # numbers
 PEOPLE_BYTES, MOST_PEOPLE = 4_000_000, 512  # whose tables are held at a time
 FOLD_IN_PASSES = 50  # over the ratings, or so, that fitting what somebody owns takes
 NO_VALUES = np.zeros(0)
+IN_RANGE = 80.0  # logarithms of products that single precision has room for
+TILE_NUMBERS, MOST_IN_TILE = 16_384, 256  # of items whose means are worked out at a time
 
 
 class EnsembleTables:
@@ -316,6 +319,49 @@ class EnsembleTables:
             scores = self.level_scores(people, person[part], item[part])
             kernels.mean_probabilities(0, len(scores), scores, out[part])
         return out
+
+    def expected_at_most(self, people: PeopleTables, values: Numbers) -> Array:
+        """What the mean over levels of these values is at most, (people, items), without links.
+
+        It is what all factors give, and what single precision may have taken off. Of items that
+        somebody rated, and where it does not tell, it is infinite.
+        """
+        tables = self.items()
+        m, n = self.shape
+        low, high = float(values.min()), float(values.max())
+        reward = np.asarray((values - low) / ((high - low) or 1.0), self.dtype)
+        out = np.empty((len(people.on), self.n_items), self.dtype)
+        units = self.n_user_hidden + self.n_item_hidden
+        size = int(np.clip(TILE_NUMBERS // max(n * self.n_user_hidden, 1), LANES, MOST_IN_TILE))
+        threads = min(self._threads_for(out.size * m * n * units), len(out))
+
+        def work(thread: int) -> None:
+            room = catalogue.ItemRoom(
+                *(
+                    np.empty((*shape, size), self.dtype)
+                    for shape in ((self.n_item_hidden,), (n, self.n_user_hidden), (n,), (), (), ())
+                )
+            )
+            begin, end = share(len(out), thread, threads)
+            catalogue.mean_ratings(begin, end, people, tables, reward, room, out)
+
+        run_on_threads(max(threads, 1), work)
+        # Of factors and logarithms, in this form and the exact one: errors add up along units.
+        slack = units * 32 * float(np.finfo(self.dtype).eps)
+        far = people.reach.max(axis=1) + np.abs(people.bias).max(axis=(1, 2))
+        far += self._farthest
+        bound: Array = low + (high - low) * (out + slack)
+        bound[far >= IN_RANGE] = np.inf
+        for person in np.flatnonzero(np.diff(people.held.start)):
+            held = slice(people.held.start[person], people.held.start[person + 1])
+            bound[person, people.held.column[held]] = np.inf
+        return bound
+
+    @cached_property
+    def _farthest(self) -> float:
+        """How far items may move the logarithm of a product of all factors."""
+        tables = self.items()
+        return float(tables.reach.max() + np.abs(tables.bias).max())
 
     def _score_room(self, links: LinkTables) -> ScoreRoom:
         m, n = self.shape

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from ordbm.kernels import catalogue
 from ordbm.runtime.arrays import Array, Codes, Mask
 
 
@@ -26,13 +27,8 @@ def top_lists(scores: Array, n: int) -> Iterator[tuple[Codes, Array]]:
 
 def top_columns(scores: Array, n: int) -> Codes:
     """The columns of the n largest scores of each row, best first; ties to the first column."""
-    n = min(n, scores.shape[1])
-    if n == 0:
-        return np.zeros((len(scores), 0), np.int64)
-    # The n-th largest value is a threshold; a stable sort of what reaches it settles ties.
-    threshold = -np.partition(-scores, n - 1, axis=1)[:, n - 1 : n]
-    columns = np.empty((len(scores), n), np.int64)
-    for row, (score, least) in enumerate(zip(scores, threshold, strict=True)):
-        reaching = np.flatnonzero(score >= least)
-        columns[row] = reaching[np.argsort(-score[reaching], kind="stable")[:n]]
-    return columns
+    found = np.empty((len(scores), min(n, scores.shape[1])), np.int64)
+    if found.size:
+        best = np.empty(found.shape[1], scores.dtype)
+        catalogue.largest(0, len(scores), np.ascontiguousarray(scores), best, found)
+    return found

@@ -3,10 +3,24 @@
 Potentials are (n, users, items): the inner loops run along items, so that they fill vectors.
 """
 
+from typing import NamedTuple
+
 from numba import njit
 
 from ordbm.kernels.numerics import fast_exp
-from ordbm.kernels.options import KERNEL
+from ordbm.kernels.options import INNER, KERNEL
+from ordbm.kernels.structures import Floats
+
+
+class ItemRoom(NamedTuple):
+    """One thread's, for T items."""
+
+    on: Floats  # (D, T)
+    growth: Floats  # (n, d, T)
+    weight: Floats  # (n, T)
+    product: Floats  # (T,)
+    total: Floats
+    gained: Floats
 
 
 @njit(**KERNEL)
@@ -79,3 +93,87 @@ def expectations(begin, end, potential, reward, room, out):
         row = out[u]
         for i in range(size):
             row[i] = gained[i] / total[i]
+
+
+@njit(**KERNEL)
+def mean_ratings(begin, end, people, items, reward, room, out):
+    """out[u, i] = mean over machines of sum_s P(s) reward[s], as `ensemble` has it, for all items.
+
+    P(s) ~ e^(bias of the item) e^(bias of the person) prod_k (1 + p_k g_sk) prod_k (1 + q_k G_sk):
+    without logarithms, links and what pairs leave out, to single precision. Items are taken some at
+    a time, and laid so that the inner loops run along them.
+    """
+    n_machines, n = people.bias.shape[1], people.bias.shape[2]
+    n_items = out.shape[1]
+    most = room.total.size
+    one = out.dtype.type(1)
+    each = one / out.dtype.type(n_machines)
+    for first in range(0, n_items, most):
+        size = min(most, n_items - first)
+        for m in range(n_machines):
+            for t in range(size):
+                i = first + t
+                for k in range(room.on.shape[0]):
+                    room.on[k, t] = items.on[i, m, k]
+                for s in range(n):
+                    room.weight[s, t] = fast_exp(items.bias[i, m, s])
+                    for k in range(room.growth.shape[1]):
+                        room.growth[s, k, t] = items.growth[i, m, s, k]
+            for u in range(begin, end):
+                on = people.on[u, m]
+                for t in range(size):
+                    room.total[t] = 0
+                    room.gained[t] = 0
+                for s in range(n):
+                    weight = fast_exp(people.bias[u, m, s])
+                    product = room.product
+                    for t in range(size):
+                        product[t] = room.weight[s, t] * weight
+                    multiply(on, room.growth[s], product, size)
+                    multiply(people.growth[u, m, s], room.on, product, size)
+                    for t in range(size):
+                        room.total[t] += product[t]
+                        room.gained[t] += product[t] * reward[s]
+                for t in range(size):
+                    mean = room.gained[t] / room.total[t] * each
+                    out[u, first + t] = mean if m == 0 else out[u, first + t] + mean
+
+
+@njit(**INNER)
+def multiply(amount, table, product, size):
+    """product[t] *= prod_k 1 + amount[k] table[k, t]; k in fours, as units are padded."""
+    one = product.dtype.type(1)
+    for k in range(0, amount.size, 4):
+        a, b, c, d = amount[k], amount[k + 1], amount[k + 2], amount[k + 3]
+        first, second, third, fourth = table[k], table[k + 1], table[k + 2], table[k + 3]
+        for t in range(size):
+            product[t] *= (
+                (one + a * first[t])
+                * (one + b * second[t])
+                * (one + c * third[t])
+                * (one + d * fourth[t])
+            )
+
+
+@njit(**KERNEL)
+def largest(begin, end, scores, best, out):
+    """out[u] = the columns of the largest scores of row u, best first; ties to the first column.
+
+    `best` has room for as many scores.
+    """
+    n = out.shape[1]
+    for u in range(begin, end):
+        row, found = scores[u], out[u]
+        count = 0
+        for i in range(row.size):
+            score = row[i]
+            if count == n and not score > best[n - 1]:
+                continue
+            place = min(count, n - 1)
+            count = min(count + 1, n)
+            while place > 0 and score > best[place - 1]:
+                best[place] = best[place - 1]
+                found[place] = found[place - 1]
+                place -= 1
+            best[place] = score
+            found[place] = i

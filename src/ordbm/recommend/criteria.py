@@ -55,6 +55,10 @@ class Score:
         """
         return np.full_like(log_odds, np.inf, np.float64)
 
+    def level_worth(self, scale: Scale) -> Numbers | None:  # noqa: ARG002
+        """A number for each level, if `of` is the mean of these over the rating's levels alone."""
+        return None
+
 
 @dataclass(frozen=True)
 class Rated(Score):
@@ -140,6 +144,9 @@ class MeanRating(Score):
 
     def of(self, facts: Facts) -> Numbers:
         return facts.rating.mean()
+
+    def level_worth(self, scale: Scale) -> Numbers | None:
+        return scale.values if isinstance(scale, RatingScale) else None
 
     def bound(self, log_odds: Numbers, popularity: Numbers, scale: Scale) -> Numbers:  # noqa: ARG002
         most = scale.values[-1] if isinstance(scale, RatingScale) else np.inf

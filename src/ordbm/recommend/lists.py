@@ -29,7 +29,7 @@ from ordbm.runtime.arrays import Array, Codes, Mask
 from ordbm.runtime.checks import float_of
 from ordbm.runtime.printable import shown
 
-NUMBERS_AT_ONCE = 5_000_000  # people times items times levels of a block
+NUMBERS_AT_ONCE = 5_000_000  # people times items of a block, and levels where it has all of them
 FIRST_LOOK = 32  # items rated at first, beside four times as many as are listed
 POOL = 10  # times as many items as are listed are known to a list that shall be diverse
 REASONS = 3  # of the person's items beside each listed one
@@ -75,7 +75,8 @@ def ranked_lists(
         raise SettingsError(f"diversity={shown(diversity)}: must be from 0 to 1")
     score = criterion_of(by, people.presence is not None)
     most = POOL * n if diversity else n
-    size = max(1, NUMBERS_AT_ONCE // (len(state.items) * len(state.machines[0].level_bias)))
+    levels = 1 if state.is_quick else len(state.machines[0].level_bias)
+    size = max(1, NUMBERS_AT_ONCE // (len(state.items) * levels))
     for first in range(0, len(persons), size):
         block = persons[first : first + size]
         masks = [allowed(int(one)) for one in block] if callable(allowed) else allowed
@@ -126,16 +127,22 @@ def _best(
 ) -> tuple[Codes, Array]:
     """The n items with the best scores of each person, and these; -inf where there are fewer.
 
-    A person is done when the n-th best score is above all bounds of what was not looked at. By mean
-    alone, every item is; where machines cannot be asked at once, those that mean field has first.
+    A person is done when the n-th best score is above all bounds of what was not looked at. Where
+    there are none, every item is; where machines cannot be asked at once, those that mean field has
+    first.
     """
     n_items = len(popularity)
     n = min(n, n_items)
+    are_bounds = score.needs_rating and score.needs_presence
+    worth_of = score.level_worth(state.scale)
     if score.needs_presence:
         assert odds is not None
         limit, look = score.bound(odds, popularity, state.scale), n
         if score.needs_rating:
             look = FIRST_LOOK + 4 * n
+    elif state.is_quick and worth_of is not None and not state.tables.links.neighbour.size:
+        limit = state.tables.expected_at_most(people.tables(block), worth_of)
+        look, are_bounds = FIRST_LOOK // 2 + n, True
     elif state.is_quick:
         limit, look = np.zeros((len(block), n_items)), n_items
     else:
@@ -161,7 +168,7 @@ def _best(
         best = np.lexsort((short, -value))[:, :n]
         items[left] = np.take_along_axis(short, best, axis=1)
         worth[left] = np.take_along_axis(value, best, axis=1)
-        if n == 0 or look == n_items or not (score.needs_rating and score.needs_presence):
+        if n == 0 or look == n_items or not are_bounds:
             break
         left = left[~((worth[left, -1] > limit[:, -1]) | (limit[:, -1] == -np.inf))]
         look *= 4
