@@ -77,11 +77,21 @@ class Image:
                     os.chown(self.root / name, NOBODY["user"], NOBODY["group"])  # type: ignore[arg-type]
         elif word == "RUN":
             self.run(rest)
-        elif word == "USER" and os.geteuid() == 0:
-            self.user = NOBODY
+        elif word == "USER":
+            self.user = _as_nobody()
         elif word == "ENV":
             pairs = (one.partition("=") for one in self.at(rest).split())
             self.environment |= {name: value for name, _, value in pairs}
+
+
+def _as_nobody() -> dict[str, Any]:
+    """How to start what runs as another user."""
+    if os.geteuid() != 0:
+        return {}
+    if all(above.stat().st_mode & 0o001 for above in Path(sys.executable).resolve().parents):
+        return NOBODY
+    print("USER is not tried: this Python is root's alone")
+    return {}
 
 
 def serve(image: Image, entry: list[str], probe: list[str]) -> None:
