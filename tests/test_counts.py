@@ -63,14 +63,21 @@ def test_each_octave_of_counts_has_its_own_potential():
     np.testing.assert_allclose(found[2], expected(1, 4))
     np.testing.assert_allclose(found[4], expected(1, 4))
     np.testing.assert_array_equal(found[2], found[3])
-    np.testing.assert_array_equal(unknown, found[0])
+    # Each column counts for the root of its ratings.
+    seen = 2 * np.array([1.0, 0.0]) + np.sqrt(2) * np.array([0.0, 1.0])
+    seen = seen + np.sqrt(3) * np.array([1, 2]) / 3 + np.sqrt(5) * np.array([1, 4]) / 5
+    np.testing.assert_allclose(unknown, np.log((seen / share + 4.0) / (seen.sum() + 4.0)))
 
 
-def test_without_weight_or_columns_rated_once_nothing_is_said():
+def test_without_weight_or_levels_nothing_is_said():
     rows = rows_of([0, 0], [1, 1, 1])
-    assert not potentials(rows, 2, 0.0)[0].any()
-    assert not potentials(rows, 2, 4.0)[1].any()
-    assert not potentials(rows_of([0], [0, 0]), 1, 4.0)[0].any()
+    assert not any(found.any() for found in potentials(rows, 2, 0.0))
+    assert not any(found.any() for found in potentials(rows_of([0], [0, 0]), 1, 4.0))
+
+
+def test_where_all_are_rated_alike_the_unknown_are_too():
+    rows = rows_of(*[[0, 1, 1, 2]] * 6)
+    np.testing.assert_allclose(potentials(rows, 3, 20.0)[1], 0, atol=0.02)
 
 
 def test_a_large_weight_says_little():
@@ -79,10 +86,9 @@ def test_a_large_weight_says_little():
     assert weak < 1e-4 < strong
 
 
-def test_an_unknown_item_is_like_those_that_one_user_rated(ratings, model):
-    blind = ordbm.PseudoLikelihood(count_weight=0.0)
-    without = ordbm.OrdinalBM(**TINY, learner=blind).fit(ratings)
-    assert model.predict(0, -1)[0] < 3 < without.predict(0, -1)[0]
+def test_an_unknown_item_is_between_those_rated_once_and_a_typical_rating(model):
+    once, often = model.predict(0, [100, 0])
+    assert once + 0.3 < model.predict(0, -1)[0] < often - 0.3
 
 
 def test_joint_predictions_and_explanations_know_it_too(model):

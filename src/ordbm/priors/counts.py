@@ -12,21 +12,24 @@ from ordbm.runtime.arrays import Array
 def count_potentials(levels: Array, weight: float) -> tuple[Array, Array]:
     """What the number of a column's other ratings says of a level: potentials (columns, n).
 
-    And that of a column without ratings, (n,). `levels` (columns, n) is how often each column was
-    given each level. Columns with few ratings are rated differently from those with many; each
-    octave of counts has a potential of its own, its levels' log frequencies over those of all, as
-    if `weight` more ratings in it were like all others. Zero if weight is 0.
+    And that of a column of which nothing is known, (n,). `levels` (columns, n) is how often each
+    column was given each level. Columns with few ratings are rated differently from those with
+    many; each octave of counts has a potential of its own, its levels' log frequencies over those
+    of all, as if `weight` more ratings in it were like all others. How often the unknown will be
+    rated nobody can tell: their octave is all columns, each counting for the root of its ratings,
+    halfway from a typical column to a typical rating's. Zero if weight is 0.
     """
     count, n_levels = levels.sum(axis=1), levels.shape[1]
     log2_bin = np.log2(np.maximum(count, 1)).astype(np.int64)
-    shares = np.exp(log_shares(levels.sum(axis=0)))
+    if weight <= 0 or n_levels == 1:
+        return np.zeros(levels.shape), np.zeros(n_levels)
     n_bins = int(log2_bin.max(initial=0)) + 1
-    potential = np.zeros((n_bins, n_levels))
-    if weight > 0 and n_levels > 1:
-        table = np.stack([np.bincount(log2_bin, of_level, n_bins) for of_level in levels.T], axis=1)
-        total = table.sum(axis=1, keepdims=True)
-        potential = np.log((table / shares + weight) / (total + weight))
-    return potential[log2_bin], potential[0] if (count == 1).any() else np.zeros(n_levels)
+    table = np.stack([np.bincount(log2_bin, of_level, n_bins) for of_level in levels.T], axis=1)
+    of_all = (levels / np.sqrt(np.maximum(count, 1))[:, None]).sum(axis=0)
+    table = np.concatenate([table, of_all[None]])
+    shares = np.exp(log_shares(levels.sum(axis=0)))
+    potential = np.log((table / shares + weight) / (table.sum(axis=1, keepdims=True) + weight))
+    return potential[log2_bin], potential[-1]
 
 
 def count_adaptive_precision(
