@@ -22,6 +22,7 @@ import ordbm
 from ordbm.batch import recommend_dataset
 from ordbm.data.csr import CSRPair
 from ordbm.inference.fitted import FittedModel
+from ordbm.model.neighbours import no_links
 
 HIDDEN, SPREAD = 20, 0.15
 
@@ -38,11 +39,12 @@ def drawn_model(ratings: ordbm.Ratings, threads: int) -> ordbm.OrdinalBM:
         own = side.parameters
         coupling = rng.normal(0, SPREAD, (size, *own.coupling.shape[1:])).astype(np.float32)
         bias = rng.normal(0, SPREAD, (size, *own.rating_bias.shape[1:])).astype(np.float32)
-        sides.append(replace(side, parameters=own._replace(coupling=coupling, rating_bias=bias)))
-    drawn = replace(machine, user_side=sides[0], item_side=sides[1])
+        drawn = own._replace(coupling=coupling, rating_bias=bias, link_weight=own.link_weight[:0])
+        sides.append(replace(side, parameters=drawn, links=no_links(size)))
+    whole = replace(machine, user_side=sides[0], item_side=sides[1])
     pair = CSRPair(ratings.by_user, ratings.by_item)
     model._fitted = FittedModel(
-        ratings.users, ratings.items, ratings.scale, None, [drawn], pair, threads
+        ratings.users, ratings.items, ratings.scale, None, [whole], pair, threads
     )
     return model
 
