@@ -11,7 +11,7 @@ from ordbm.kernels.structures import Tables
 from ordbm.model.learners import PseudoLikelihood
 from ordbm.model.machine import Machine, Side
 from ordbm.runtime.scratch import Scratch
-from ordbm.training.engine import ITEMS, LOCAL, USERS
+from ordbm.training.engine import ITEM_SIDE, LOCAL, USER_SIDE
 from ordbm.training.plan import Cut, cut_rows, for_all_workers, lay_out
 from ordbm.training.side_pass import SideTraining
 
@@ -34,25 +34,25 @@ class Together:
         table[...] = total
 
     def add_counts(self, side, counts):
-        if side == USERS:
+        if side == USER_SIDE:
             self.add(counts)
 
     def add_rows(self, side, table):
-        if side == ITEMS:
+        if side == ITEM_SIDE:
             self.add(table)
 
     def add_directions(self, side, by_direction):
-        if side == ITEMS:
+        if side == ITEM_SIDE:
             self.add(by_direction)
 
     def add_columns(self, side, block, coupling, bias):  # noqa: ARG002
-        if side == USERS:
+        if side == USER_SIDE:
             self.add(coupling)
             self.add(bias)
 
     def add_shared(self, side, hidden_bias, level_bias, link):
         self.add(level_bias)
-        if side == USERS:
+        if side == USER_SIDE:
             self.add(hidden_bias)
             self.add(link)
 
@@ -78,7 +78,7 @@ def trained(machine, ratings, cuts, counts, learner, engine, sizes, scored):
     blocks = lay_out(ratings, cuts, machine.features.group, Scratch())
     orders = [cut.order(rows.n_rows) for cut, rows in zip(cuts, ratings, strict=True)]
     sides = []
-    for number in (USERS, ITEMS):
+    for number in (USER_SIDE, ITEM_SIDE):
         side, of_columns = machine.sides[number], counts[number]
         if not engine.is_whole:
             blocks[number] = [
@@ -86,7 +86,7 @@ def trained(machine, ratings, cuts, counts, learner, engine, sizes, scored):
                     block,
                     *(
                         whole[:2]
-                        if number == USERS
+                        if number == USER_SIDE
                         else (block.entries.column, block.entries.width)
                     ),
                     *whole[2:],
@@ -138,10 +138,10 @@ def test_workers_learn_what_one_learns(kind):
     table[7] = np.nan
     ratings = referee.orientations(table, machine)
     learner = PseudoLikelihood(block_rows=9, ratings_per_unit=0.0)
-    counts = [np.diff(ratings[1 - number].start) for number in (USERS, ITEMS)]
+    counts = [np.diff(ratings[1 - number].start) for number in (USER_SIDE, ITEM_SIDE)]
     cuts = [
         cut_rows(counts[1 - number], len(counts[number]), learner.optimiser, number)
-        for number in (USERS, ITEMS)
+        for number in (USER_SIDE, ITEM_SIDE)
     ]
     whole = referee.copied(machine)
     n_ratings = len(ratings.by_user.column)
@@ -161,7 +161,7 @@ def test_workers_learn_what_one_learns(kind):
         try:
             users = np.flatnonzero(owner == worker)
             renamed = np.cumsum(owner == worker, dtype=np.int32) - 1
-            blocks = np.split(cuts[USERS].row, cuts[USERS].first[1:-1])
+            blocks = np.split(cuts[USER_SIDE].row, cuts[USER_SIDE].first[1:-1])
             mine = [block[owner[block] == worker] for block in blocks]
             first = np.concatenate([[0], np.cumsum([len(block) for block in mine])])
             own_cut = Cut(renamed[np.concatenate(mine)], first)
@@ -169,10 +169,10 @@ def test_workers_learn_what_one_learns(kind):
             machines[worker] = with_users(machine, users)
             scored = np.zeros((len(own.by_user.column), n))
             engine = Together(worker, barrier, tables)
-            of_columns = [counts[USERS], counts[ITEMS][users]]
+            of_columns = [counts[USER_SIDE], counts[ITEM_SIDE][users]]
             found[worker] = trained(
-                machines[worker], own, [own_cut, cuts[ITEMS]], of_columns, learner, engine, sizes,
-                scored,
+                machines[worker], own, [own_cut, cuts[ITEM_SIDE]], of_columns, learner, engine,
+                sizes, scored,
             )  # fmt: skip
         except BaseException as error:
             errors.append(error)

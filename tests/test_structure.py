@@ -22,7 +22,7 @@ from ordbm.model.link_evidence import (
 from ordbm.model.machine import new_side
 from ordbm.model.neighbours import no_links
 from ordbm.model.rules import StructureRules
-from ordbm.model.structure import PARTS, USUAL, WHOLE, Sizes
+from ordbm.model.structure import SOUGHT, USUAL, WHOLE, Sizes
 from ordbm.persistence.container import read_container, write_container
 from ordbm.persistence.stored_structure import unpacked_structure
 
@@ -320,7 +320,7 @@ def test_what_is_accepted_is_what_is_there(model):
     structure = model.structure
     side = model.machines[0].item_side
     assert (0, side.n_hidden) == structure.hidden
-    last = {part: getattr(structure.start, part) for part in PARTS[:3]}
+    last = {part: getattr(structure.start, part) for part in SOUGHT[:3]}
     for trial in structure.trials:
         if trial.accepted:
             last[trial.part] = trial.size
@@ -328,7 +328,7 @@ def test_what_is_accepted_is_what_is_there(model):
         assert trial.size_in_words or trial.part == WHOLE
     assert structure.trials[-1].part == WHOLE
     assert structure.trials[-1].accepted
-    assert structure.sizes[:3] == tuple(last[part] for part in PARTS[:3])
+    assert structure.sizes[:3] == tuple(last[part] for part in SOUGHT[:3])
     assert structure.kind_of("item_links") == last.get("item_links", 0)
     assert ("item_links" in last) == (structure.sizes.item_links > 0)
 

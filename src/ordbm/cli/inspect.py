@@ -131,9 +131,9 @@ def _structure(model: OrdinalBM) -> dict[str, Any] | None:
 
 
 def _print_structure(found: Structure) -> None:
-    from ordbm.model.structure import PARTS, PARTS_IN_WORDS
+    from ordbm.model.structure import PARTS_IN_WORDS, SOUGHT
 
-    lines: dict[str, Any] = {PARTS_IN_WORDS[part]: found.size_in_words(part) for part in PARTS}
+    lines: dict[str, Any] = {PARTS_IN_WORDS[part]: found.size_in_words(part) for part in SOUGHT}
     lines |= {
         f"tests of links between {kind}": f"{tests.tested:,} pairs, {tests.significant:,} stand "
         f"out; {tests.kept:,} kept, {tests.negative:,} of them negative"

@@ -21,7 +21,7 @@ CLEARLY = 1.0  # standard errors by which what is worse in some folds needs no o
 Candidate = TypeVar("Candidate", bound=Hashable)
 
 
-class Difference(NamedTuple):
+class PairedDifference(NamedTuple):
     """What a candidate loses beside another."""
 
     loss: float  # mean of its own
@@ -65,7 +65,7 @@ class Comparison(Generic[Candidate]):
         whole = (one for one, lost in self._losses.items() if len(lost) == len(self.folds))
         return min(whole, key=lambda one: float(np.concatenate(self._losses[one]).mean()))
 
-    def difference(self, candidate: Candidate, beside: Candidate) -> Difference:
+    def difference(self, candidate: Candidate, beside: Candidate) -> PairedDifference:
         """By how much more it loses, in all folds unless some show that it is clearly worse."""
         for count in range(1, len(self.folds) + 1):
             lost, other = (
@@ -74,7 +74,7 @@ class Comparison(Generic[Candidate]):
             rise, error = mean_by_users(lost - other, self.user[: len(lost)])
             if rise > CLEARLY * error:
                 break
-        return Difference(float(lost.mean()), rise, error)
+        return PairedDifference(float(lost.mean()), rise, error)
 
 
 def mean_by_users(difference: Array, user: Array) -> tuple[float, float]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ordbm.data.csr import CSRPair
 from ordbm.data.ratings import Ratings
-from ordbm.estimator.comparison import CLEARLY, Comparison, Difference
+from ordbm.estimator.comparison import CLEARLY, Comparison, PairedDifference
 from ordbm.estimator.link_search import SIDES_OF_LINKS, LinkSearch
 from ordbm.estimator.trial_fits import LearnFrom, Starts, TrialFits
 from ordbm.metrics.prediction import losses
@@ -29,10 +29,10 @@ from ordbm.model.neighbours import Links
 from ordbm.model.settings import Settings
 from ordbm.model.structure import (
     LIKELY,
-    PARTS,
     PARTS_IN_WORDS,
     SIDE_OF,
     SIGNIFICANT,
+    SOUGHT,
     USUAL,
     WHOLE,
     Sizes,
@@ -150,7 +150,7 @@ class SizeSearch:
 
     def run(self) -> Sizes:
         """The sizes that are left in the end."""
-        parts = [part for part in PARTS if getattr(self.start, part)]
+        parts = [part for part in SOUGHT if getattr(self.start, part)]
         for number, part in enumerate(parts):
             self.tell(Progress("structure", number / len(parts)))
             if part in SIDES_OF_LINKS:
@@ -240,7 +240,7 @@ class SizeSearch:
         size: int,
         candidate: Sizes,
         beside: Sizes,
-        accepts: Callable[[Difference], bool],
+        accepts: Callable[[PairedDifference], bool],
     ) -> bool:
         """Whether a candidate is accepted."""
         found = self.compared.difference(candidate, beside)
@@ -266,6 +266,6 @@ class SizeSearch:
         return losses(predicted, held_out.values)["log_loss"]
 
 
-def at_most(errors: float, rise: float = np.inf) -> Callable[[Difference], bool]:
+def at_most(errors: float, rise: float = np.inf) -> Callable[[PairedDifference], bool]:
     """Whether the log-loss rises by so many standard errors and by this at most."""
     return lambda found: found.rise <= min(errors * found.error, rise)

@@ -26,7 +26,7 @@ from ordbm.runtime.arrays import Array
 
 CLEAR_GAP = 2.0  # times that a strength is the next one, to be tried as the last that counts
 STARTS = 8  # rotations to turn from
-ROUNDS = 200  # of turning directions, at most; that they end early is seen
+_ROUNDS = 200  # of turning directions, at most; that they end early is seen
 TURNED = 1e-7  # of which no direction turns further
 
 
@@ -108,7 +108,7 @@ def unmixing(rows: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[
 def _turned(
     white: NDArray[np.float64], share: NDArray[np.float64], turned: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    for _ in range(ROUNDS):
+    for _ in range(_ROUNDS):
         step = (share * white).T @ (white @ turned) ** 3 - 3 * turned
         left, _, right = np.linalg.svd(step)
         before, turned = turned, left @ right

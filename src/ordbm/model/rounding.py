@@ -23,7 +23,7 @@ from ordbm.runtime.threads import run_on_threads, share
 QUANTUM = 5e-5
 PRESENCE_QUANTUM = QUANTUM / 4  # links of presence are summed over all that somebody has rated
 MOST_AXES = 16  # levels beyond which each is rounded by itself: turning them would take too long
-AT_ONCE = 2**15  # columns rounded at a time: of all of them the quanta may be gigabytes
+_AT_ONCE = 2**15  # columns rounded at a time: of all of them the quanta may be gigabytes
 LARGEST_ROUNDED = 2.0**31 * QUANTUM / 2  # whole numbers are of 32 bits
 
 
@@ -60,14 +60,14 @@ def restore_table(
 def is_rounded(machine: Machine) -> bool:
     """Whether such machines are kept in quanta: those of single precision, of any usual size."""
     return machine.dtype == np.float32 and all(
-        largest(table) * len(machine.level_bias) < LARGEST_ROUNDED
+        _largest(table) * len(machine.level_bias) < LARGEST_ROUNDED
         for side in machine.sides
         if side is not None
         for table in (side.parameters.coupling, side.parameters.link_weight)
     )
 
 
-def largest(table: Array) -> float:
+def _largest(table: Array) -> float:
     """max |table|, without a copy of it."""
     return float(max(table.max(initial=0.0), -table.min(initial=0.0)))
 
@@ -79,8 +79,8 @@ def round_machine(machine: Machine, threads: int) -> None:
     axes = level_axes(machine.features)
     for side in filter(None, machine.sides):
         coupling, links = side.parameters.coupling, side.parameters.link_weight
-        for first in range(0, len(coupling), AT_ONCE):
-            part = coupling[first : first + AT_ONCE]
+        for first in range(0, len(coupling), _AT_ONCE):
+            part = coupling[first : first + _AT_ONCE]
             restore_table(rounded_table(part, axes, side.n_hidden, threads), axes, threads, part)
         links[:] = whole_numbers(links) * np.float32(QUANTUM)
 

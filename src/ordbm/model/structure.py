@@ -12,7 +12,7 @@ LINKS_IN_WORDS = {SIGNIFICANT: "significant", LIKELY: "likely", USUAL: "usual"}
 
 CONDENSED = "condensed"  # of hidden units that start as what more of them say together
 WHOLE = "whole"  # in the place of a part: all that was found, beside the usual structure
-PARTS = ("item_hidden", "user_hidden", "directions", "item_links", "user_links")
+SOUGHT = ("item_hidden", "user_hidden", "directions", "item_links", "user_links")
 
 PARTS_IN_WORDS = {
     "item_hidden": "hidden units per item",

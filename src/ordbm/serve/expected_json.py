@@ -16,11 +16,11 @@ from ordbm.runtime.arrays import Codes
 from ordbm.serve.id_text import plain_id
 from ordbm.serve.person import Person
 
-Row = dict[str, Any]
+_Row = dict[str, Any]
 
 
-class Pairs(NamedTuple):
-    """Pairs that are asked about, each of one of the people and an item."""
+class _Pairs(NamedTuple):
+    """_Pairs that are asked about, each of one of the people and an item."""
 
     people: People
     number: Codes  # of each pair's person among them
@@ -39,20 +39,22 @@ class UserQuestion(NamedTuple):
     mass: float
 
 
-def expected(model: OrdinalBM, person: Person, items: Sequence[Hashable], mass: float) -> list[Row]:
+def expected(
+    model: OrdinalBM, person: Person, items: Sequence[Hashable], mass: float
+) -> list[_Row]:
     """What one person is expected to rate these items."""
     # As `distribution` and `rated_proba` have it, for one person who is made once for both.
     _, people, number = model._asked_pairs(person.user, items, person.ratings)
     codes = model._item_codes(items)
-    return _rows(model, Pairs(people, number, items, codes, person.is_known, mass))
+    return _rows(model, _Pairs(people, number, items, codes, person.is_known, mass))
 
 
-def expected_together(model: OrdinalBM, asked: Sequence[UserQuestion]) -> list[list[Row]]:
+def expected_together(model: OrdinalBM, asked: Sequence[UserQuestion]) -> list[list[_Row]]:
     """The same for several users at once."""
     state = model._state
     users = state.codes([one.user for one in asked], state.users, state.modelled_users)
     sizes = [len(one.items) for one in asked]
-    pairs = Pairs(
+    pairs = _Pairs(
         Users(state),
         np.repeat(users, sizes),
         [item for one in asked for item in one.items],
@@ -64,7 +66,7 @@ def expected_together(model: OrdinalBM, asked: Sequence[UserQuestion]) -> list[l
     return [rows[end - size : end] for end, size in zip(accumulate(sizes), sizes, strict=True)]
 
 
-def _rows(model: OrdinalBM, pairs: Pairs) -> list[Row]:
+def _rows(model: OrdinalBM, pairs: _Pairs) -> list[_Row]:
     people, number, items, codes, is_known, mass = pairs
     found = model._state.distribution(people, number, codes)
     known = (codes >= 0).tolist()

@@ -15,7 +15,7 @@ from ordbm.serve.workroom import Workroom
 
 _Q = TypeVar("_Q")
 _A = TypeVar("_A")
-Found = Sequence[tuple[int, _A | Exception]]  # the number of a question, and what came of it
+Answered = Sequence[tuple[int, _A | Exception]]  # the number of a question, and what came of it
 
 
 class Gathering(Generic[_Q, _A]):
@@ -26,7 +26,7 @@ class Gathering(Generic[_Q, _A]):
     """
 
     def __init__(
-        self, room: Workroom, answer: Callable[[Sequence[_Q]], Iterable[Found[_A]]], most: int
+        self, room: Workroom, answer: Callable[[Sequence[_Q]], Iterable[Answered[_A]]], most: int
     ) -> None:
         self._room, self._answer, self._most = room, answer, most
         self._waiting: deque[tuple[_Q, asyncio.Future[_A]]] = deque()

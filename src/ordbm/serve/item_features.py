@@ -16,7 +16,7 @@ from ordbm.errors import RatingsError
 from ordbm.estimator import OrdinalBM
 from ordbm.runtime.printable import shown
 
-Features = Mapping[str, Any]
+_Features = Mapping[str, Any]
 
 
 def _encoder(model: OrdinalBM) -> FeatureEncoder | None:
@@ -30,7 +30,7 @@ def learnt_features(model: OrdinalBM) -> list[str]:
     return [] if encoder is None else list(encoder.names)
 
 
-def check_features(model: OrdinalBM, features: Features | None) -> None:
+def check_features(model: OrdinalBM, features: _Features | None) -> None:
     """An error if one that the model was learnt with as numbers is none."""
     for name, value in (features or {}).items():
         if name in _unusable(model, features or {}):
@@ -40,7 +40,7 @@ def check_features(model: OrdinalBM, features: Features | None) -> None:
             )
 
 
-def _unusable(model: OrdinalBM, features: Features) -> set[str]:
+def _unusable(model: OrdinalBM, features: _Features) -> set[str]:
     """Those that are no numbers, and were learnt as such."""
     encoder = _encoder(model)
     return {
@@ -60,7 +60,7 @@ def _may_be_number(value: Any) -> bool:
 
 
 def feature_table_of(
-    model: OrdinalBM, described: Sequence[tuple[Hashable, Features]]
+    model: OrdinalBM, described: Sequence[tuple[Hashable, _Features]]
 ) -> dict[str, list[Any]] | None:
     """A table for `partial_fit`; None if there is nothing that the model learns from.
 

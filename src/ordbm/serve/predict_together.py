@@ -7,7 +7,7 @@ from typing import Any
 
 from ordbm.serve.answer_json import Answer, about_person, asked_person, predictions
 from ordbm.serve.expected_json import UserQuestion, expected_together
-from ordbm.serve.gathering import Found
+from ordbm.serve.gathering import Answered
 from ordbm.serve.person import Person
 from ordbm.serve.questions import PredictQuestion
 from ordbm.serve.rating_rows import NOTHING_SAID, Said, said_by_each
@@ -19,7 +19,7 @@ FEW_ITEMS = 20  # of a question that others wait for
 
 def predict_together(
     service: Service, questions: Sequence[PredictQuestion]
-) -> Iterator[Found[Answer]]:
+) -> Iterator[Answered[Answer]]:
     """Answers, or errors, by the number of the question; those that take little come first.
 
     That is users who said nothing that is not learnt, about few items. Others have to be fitted to

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from ordbm.runtime.arrays import Array
 
-USERS, ITEMS = 0, 1  # sides, by whose hidden units they have
+USER_SIDE, ITEM_SIDE = 0, 1  # sides, by whose hidden units they have
 
 
 class Engine(Protocol):

@@ -54,7 +54,7 @@ class PresenceLoss:
         loss, slope = np.zeros(n_users), np.zeros(n_users)
         by_weight, by_bias = np.zeros((self.n_linked, self.n_linked)), np.zeros(self.n_linked)
         for block in user_blocks(n_users, self.n_linked):
-            odds = log_odds(
+            odds = block_odds(
                 block, self.by_user, self.degree_scale, weight, bias, user_bias, self.threads
             )
             work = partial(self._residuals, block, odds, loss[block], slope[block])
@@ -83,7 +83,7 @@ def user_blocks(n_users: int, n_linked: int) -> list[slice]:
     return [slice(first, min(first + size, n_users)) for first in range(0, n_users, size)]
 
 
-def log_odds(
+def block_odds(
     block: slice,
     rated: CSR,
     degree_scale: Array,
@@ -255,7 +255,7 @@ def _level_biases(
     for _ in range(rules.levellings):
         expected = np.zeros(len(weight))
         for block in user_blocks(rated.n_rows, len(weight)):
-            odds = log_odds(block, rated, degree_scale, weight, bias, none, threads)
+            odds = block_odds(block, rated, degree_scale, weight, bias, none, threads)
 
             def fit(
                 thread: int,

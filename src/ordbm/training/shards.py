@@ -15,7 +15,7 @@ from ordbm.kernels.structures import Block
 from ordbm.model.machine import Machine
 from ordbm.model.neighbours import no_links
 from ordbm.runtime.arrays import Array
-from ordbm.training.engine import ITEMS, USERS
+from ordbm.training.engine import ITEM_SIDE, USER_SIDE
 from ordbm.training.plan import Cut, for_all_workers
 
 
@@ -48,23 +48,23 @@ class Shard(NamedTuple):
 
         Workers add up how often each item, by its place in the plan, is in each block of users.
         """
-        n_items = len(self.counts[ITEMS])
+        n_items = len(self.counts[ITEM_SIDE])
         sizes = [
             [] if cut is None else _sizes(cut, count)
             for cut, count in zip(cuts, self.counts, strict=True)
         ]
-        width = np.zeros((len(blocks[USERS]), n_items), np.int64)
-        for table, block in zip(width, blocks[USERS], strict=True):
+        width = np.zeros((len(blocks[USER_SIDE]), n_items), np.int64)
+        for table, block in zip(width, blocks[USER_SIDE], strict=True):
             table[block.entries.column] = block.entries.width
-        if blocks[USERS]:
-            engine.add_counts(USERS, width)
+        if blocks[USER_SIDE]:
+            engine.add_counts(USER_SIDE, width)
         for_users = []
-        for block, table, size in zip(blocks[USERS], width, sizes[USERS], strict=True):
+        for block, table, size in zip(blocks[USER_SIDE], width, sizes[USER_SIDE], strict=True):
             columns = np.flatnonzero(table)
             for_users.append(for_all_workers(block, columns, table[columns], *size))
         for_items = [
             for_all_workers(block, block.entries.column, block.entries.width, *size)
-            for block, size in zip(blocks[ITEMS], sizes[ITEMS], strict=True)
+            for block, size in zip(blocks[ITEM_SIDE], sizes[ITEM_SIDE], strict=True)
         ]
         return [for_users, for_items]
 
@@ -80,30 +80,30 @@ class SummedAtSeat:
 
     def add_counts(self, side: int, counts: Array) -> None:
         """Of items; users are here with all of theirs."""
-        if side == USERS:
+        if side == USER_SIDE:
             self._seat.add([counts])
 
     def add_rows(self, side: int, table: Array) -> None:
         """Of items; users are here with all of theirs."""
-        if side == ITEMS:
+        if side == ITEM_SIDE:
             self._seat.add([table])
 
     def add_shared(self, side: int, hidden_bias: Array, level_bias: Array, link: Array) -> None:
         """With the columns, which come next; an item's hidden units ask all workers the same."""
         self._shared = [level_bias]
-        if side == USERS:
+        if side == USER_SIDE:
             self._shared += [hidden_bias, link]
 
     def add_columns(self, side: int, block: int, coupling: Array, bias: Array) -> None:  # noqa: ARG002
         """Of items, and what is shared."""
-        if side == USERS:
+        if side == USER_SIDE:
             self._shared += [coupling, bias]
         self._seat.add(self._shared)
         self._shared = []
 
     def add_directions(self, side: int, by_direction: Array) -> None:
         """What couplings of all users say of each trait; items' couplings are all here."""
-        if side == ITEMS:
+        if side == ITEM_SIDE:
             self._seat.add([by_direction])
 
 
