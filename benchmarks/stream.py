@@ -1,13 +1,13 @@
 """MovieLens 1M in time order: predicted, then learnt, beside river, retraining and other libraries.
 
-    benchmarks/stream [--parts grown,retrained,early,late,single,refitted,foldin] [--protocols time]
+    benchmarks/stream [--parts grown,retrained,whole,single,refitted,foldin] [--protocols time]
 
 - grown: the earliest 70 % are learnt, the rest comes in 50 batches, each taken in by `partial_fit`
 - retrained: a machine learnt from everything that came before a batch; as many as there is time for
-- early, late: from the first to the tenth hundredth of the stream, and its last 30 %, beside
-  river, which learns rating by rating from the first on; ours takes in 100 ratings at a time, early
-  on it learns anew with each three tenths more
-- single: as late, but each group of ratings by itself, for 6,000 ratings
+- whole: from the first hundredth of the stream on, beside river, which learns rating by rating from
+  the very first on; ours takes in 100 ratings at a time, and learns anew with each three tenths
+  more, which is in its cost
+- single: the last 30 % begun, each group of ratings by itself, for 6,000 ratings
 - refitted: other libraries fitted anew to everything as the stream goes on
 - foldin: a factorisation that folds in users and items
 
@@ -66,10 +66,15 @@ class Stretch(NamedTuple):
 
 
 STRETCHES = {
-    "early": Stretch(0.01, 0.1, 100, 0.3, 3),
-    "late": Stretch(LEARNT_FIRST, 1.0, 100, None, 30),
+    "whole": Stretch(0.01, 1.0, 100, 0.3, 99),
     "single": Stretch(LEARNT_FIRST, 0.706, 1, None, 1),
 }
+SHOWN = {
+    "whole": ("whole", 0.01, 1.0),
+    "early": ("whole", 0.01, 0.1),
+    "late": ("whole", LEARNT_FIRST, 1.0),
+    "single": ("single", LEARNT_FIRST, 1.0),
+}  # name: run, begin and end of what is scored
 # Before which batches a machine is learnt anew, spread first: each is a fit of everything.
 SPREAD = (0, 25, 49, 12, 37, 6, 18, 31, 43, 3, 9, 15, 21, 28, 34, 40, 46)
 
@@ -205,7 +210,7 @@ def progressed(
 def of_peers(path: Path, told: argparse.Namespace, clock: Clock) -> None:
     """Their predictions, each in an environment of its own."""
     jobs: list[tuple[str, str, list[str]]] = []
-    if {"early", "late", "single"} & set(told.parts):
+    if {"whole", "single"} & set(told.parts):
         jobs.append(("river", "peers-stream", ["stream_river.py"]))
     for protocol in told.protocols:
         if "refitted" in told.parts:
@@ -336,21 +341,23 @@ def lost_by_drift(
 
 
 def stream_figures(path: Path, name: str) -> dict[str, Any] | None:
-    """Losses along a stretch, of ours and of river's, on the same ratings."""
-    stream, n_parts = read(path), STRETCHES[name].n_parts
-    begin = int(ends_of(stream, name)[0])
-    done = [kept(f"{name}-{number}") for number in range(n_parts)]
+    """Losses along a part of a run, of ours and of river's, on the same ratings."""
+    run, *shares = SHOWN[name]
+    stream, n_parts = read(path), STRETCHES[run].n_parts
+    first = int(ends_of(stream, run)[0])
+    done = [kept(f"{run}-{number}") for number in range(n_parts)]
     done = done[: next((k for k, one in enumerate(done) if one is None), n_parts)]
     river = kept("river")
-    if not done or river is None:
+    begin, end = (
+        int(stream.group[np.searchsorted(stream.group, share * len(stream))]) for share in shares
+    )
+    end = min(end, first + sum(len(one["rmse"]) for one in done))
+    if end <= begin or river is None:
         return None
     names = ("rmse", "mae_mean", "mae_median", "log_loss")
-    ours = {key: np.concatenate([one[key] for one in done]) for key in names}
-    stream = read(path)
-    learnt, streamed = (
-        stream.at(slice(0, begin)),
-        stream.at(slice(begin, begin + len(ours["rmse"]))),
-    )
+    part = slice(begin - first, end - first)
+    ours = {key: np.concatenate([one[key] for one in done])[part] for key in names}
+    learnt, streamed = stream.at(slice(0, begin)), stream.at(slice(begin, end))
     parts = parts_of(learnt, streamed)
     tables = {"ordbm": ours}
     for peer in RIVER:
@@ -375,16 +382,18 @@ def stream_figures(path: Path, name: str) -> dict[str, Any] | None:
         },
         "seconds": {
             "ordbm": float(sum(one["seconds"] for one in done)),
-            **{peer: float(river[f"{peer} seconds"]) for peer in tables if peer in river},
-        },
-        "groups": int(sum(one["groups"] for one in done)),
+            **{peer: float(river[f"{peer} seconds"]) for peer in RIVER},
+        }
+        if name == run
+        else {},
+        "groups": len(streamed.group) - 1,
     }
 
 
 def main() -> None:
     """Compute what is missing, and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    every = "grown,retrained,early,late,single,refitted,foldin"
+    every = "grown,retrained,whole,single,refitted,foldin"
     parser.add_argument("--parts", default=every, type=lambda text: text.split(","))
     parser.add_argument("--protocols", default="time,items", type=lambda text: text.split(","))
     parser.add_argument("--minutes", default=1e6, type=float, help="after which nothing is begun")
@@ -411,7 +420,7 @@ def main() -> None:
         print("the minutes are over: start again to go on")
     found: dict[str, Any] = {"commit": commit(), "cpu": cpu_model()}
     found |= {protocol: batch_figures(told.file, protocol) for protocol in ("time", "items")}
-    found |= {name: stream_figures(told.file, name) for name in STRETCHES}
+    found |= {name: stream_figures(told.file, name) for name in SHOWN}
     told.results.write_text(json.dumps(found, indent=1) + "\n")
     told.results.with_suffix(".md").write_text(page(found))
     print(told.results.with_suffix(".md"))

@@ -8,8 +8,9 @@ from typing import Any
 CALLED = {"rmse": "RMSE", "mae": "MAE", "mae_mean": "MAE", "mae_median": "MAE of the median"}
 CALLED |= {"mae_nearest": "MAE at the nearest level", "log_loss": "log-loss"}
 STREAMS = {
-    "early": "The stream from its first to its tenth hundredth, beside river",
-    "late": "From 70 % of the stream on, beside river",
+    "whole": "The stream from its first hundredth on, beside river",
+    "early": "Of it, up to the tenth hundredth",
+    "late": "Of it, from 70 % on",
     "single": "One group at a time, beside river",
 }
 BATCHES = {
@@ -79,6 +80,8 @@ def _batches(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _seconds(seconds: Mapping[str, float]) -> Iterator[str]:
+    if not seconds:
+        return
     each = ", ".join(f"{model} {value:.0f}" for model, value in seconds.items())
     yield f"Seconds of processor time after the first fit: {each}."
     yield ""

@@ -270,7 +270,7 @@ def test_all_machines_in_one_pass_say_what_each_says(model):
     np.testing.assert_allclose(model.predict_proba(users.tolist(), items.tolist()), each, atol=1e-5)
     side = model.machines[0].user_side
     row_input = side.row_input[users[0], : side.n_hidden]
-    alpha = side.parameters.hidden_bias[: side.n_hidden]
+    alpha = side.unknown_hidden_bias[: side.n_hidden]
     np.testing.assert_allclose(
         model.user_factors([int(users[0])])[0], expit(alpha + row_input), rtol=1e-5
     )

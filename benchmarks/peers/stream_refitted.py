@@ -1,6 +1,6 @@
 """Surprise's SVD, or myFM's ordered probit, fitted anew so many times as the stream goes on.
 
-    python benchmarks/peers/stream_refitted.py svd ml-1m.zip time 4 out.npz
+    python benchmarks/peers/stream_refitted.py ml-1m.zip svd time 4 out.npz
 
 The first fit is of what came before the stream, the others of everything before every so many
 batches. Users and items that a fit has not seen are predicted by what it knows of the other.
@@ -72,7 +72,7 @@ def fit_myfm(known: Stream) -> Predict:
 
 def main() -> None:
     """Fit, predict a part of the batches, fit again."""
-    name, path, protocol, refits, out = sys.argv[1:]
+    path, name, protocol, refits, out = sys.argv[1:]
     learnt, batches = cut(Path(path), protocol)
     fit = {"svd": fit_svd, "myfm": fit_myfm}[name]
     known, found, seconds = [learnt], [], 0.0

@@ -51,6 +51,7 @@ from ordbm.training.estimate import FitEstimate, fit_estimate
 from ordbm.training.feature_learning import learn_features
 from ordbm.training.loop import LOG, Callback, EpochRecord, train
 from ordbm.training.needs import training_room
+from ordbm.training.newcomer_learning import learn_newcomers
 from ordbm.training.presence_learning import learn_presence
 from ordbm.training.remote_ensemble import ensemble_on
 from ordbm.training.state import Preparation, Saved
@@ -329,6 +330,7 @@ class OrdinalBM(Configured, Answers):
             centres = trainer.centres
         del trainer  # its arrays are many times a machine's
         with first_ctrl_c_noted(lambda: True) as interrupted_now:
+            learn_newcomers(fitted.machines, fitted.ratings, threads)
             self._learn_features(fitted, told, centres)
             for machine in machines:
                 round_machine(machine, threads)

@@ -122,11 +122,16 @@ def _terms(
     features = np.zeros(d)
     if side.row_input is not None and row >= 0:
         features = side.row_input[row, :d].astype(np.float64)
+    hidden_bias = side.unknown_hidden_bias
+    if row >= 0:
+        hidden_bias = side.parameters.hidden_bias.copy()
+        if side.newcomers is not None and side.newcomer_input is not None:
+            hidden_bias += side.newcomers.share[row] * side.newcomer_input
     return Terms(
         has_standing=bool(own.rating_bias.size) or d > 0,
         bias=own.rating_bias[column].astype(np.float64) if own.rating_bias.size else np.zeros(n),
         coupling=own.coupling[column, :, :d].astype(np.float64),
-        hidden_bias=side.parameters.hidden_bias[:d].astype(np.float64),
+        hidden_bias=hidden_bias[:d].astype(np.float64),
         place=place,
         features=features,
         pull=features + _pull(side, rows, place),

@@ -100,7 +100,7 @@ class ConditionedMachine:
         if users is None:
             return found
         side = self.machine.user_side
-        bias = side.parameters.hidden_bias[: side.n_hidden] if side else np.zeros(0)
+        bias = side.unknown_hidden_bias[: side.n_hidden] if side else np.zeros(0)
         alone = -np.logaddexp(0.0, bias.astype(np.float64)).sum()
         return np.where(users >= 0, found[users], alone)
 

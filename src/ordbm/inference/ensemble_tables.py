@@ -16,9 +16,10 @@ from scipy.special import expit
 from ordbm.data.csr import CSR, CSRPair
 from ordbm.inference.fold_in import (
     Evidence,
+    KnownUsers,
     Own,
     OwnPrior,
-    around_features,
+    expected_of,
     fitted_own,
     own_of,
     same_ratings,
@@ -28,7 +29,6 @@ from ordbm.kernels import catalogue
 from ordbm.kernels import ensemble as kernels
 from ordbm.kernels.ensemble import ItemTables, LinkTables, PeopleTables, RatingsByPerson, ScoreRoom
 from ordbm.kernels.structures import LANES, padded
-from ordbm.model.feature_effects import KnownFeatures
 from ordbm.model.machine import Machine
 from ordbm.model.neighbours import no_links
 from ordbm.model.side_scores import inputs_of_rows
@@ -103,7 +103,7 @@ class EnsembleTables:
             if user_side is not None:
                 tables.bias[-1, number] += user_side.unknown_bias
             if item_side is not None:
-                tables.on[-1, number] = expit(item_side.parameters.hidden_bias)
+                tables.on[-1, number] = expit(item_side.unknown_hidden_bias)
         return tables
 
     @cached_property
@@ -176,18 +176,15 @@ class EnsembleTables:
         return PeopleTables(on, growth, reach, bias, rated, rated, growth)
 
     def fold_in_people(
-        self, rows: CSR, known: Codes, priors: FoldInPriors, about: KnownFeatures | None = None
+        self, rows: CSR, known: Codes, priors: FoldInPriors, users: KnownUsers
     ) -> PeopleTables:
-        """People with these ratings, a row each: users of the `known` codes, or new ones (-1).
-
-        `about` is what is known of users beside their ratings.
-        """
+        """People with these ratings, a row each: of `users` the `known` codes, or new ones (-1)."""
         before = self.known_people(known)
         on, growth, reach, bias = self.room_for(rows.n_rows)
         self.fill_on(rows, known, on)
         sides = [machine.item_side for machine in self.machines]
         if sides[0] is not None:
-            own = self._fitted_own(rows, on, known, before, priors, about)
+            own = self._fitted_own(rows, on, known, before, priors, users)
             for number, (people, trained) in enumerate(zip(own, sides, strict=True)):
                 assert trained is not None
                 side = side_of(people, trained)
@@ -203,7 +200,7 @@ class EnsembleTables:
         known: Codes,
         before: PeopleTables,
         priors: FoldInPriors,
-        about: KnownFeatures | None,
+        users: KnownUsers,
     ) -> list[list[Own]]:
         """What each person owns of each machine's item side."""
         evidence = self._evidence(_rated(rows), on, before)
@@ -214,13 +211,17 @@ class EnsembleTables:
             and same_ratings(*(part.rows_of(np.array([person])) for part in (rows, had)))
             for person in people
         ]
+        size = np.diff(rows.start).tolist()
         means = [priors.coupling_means(rows.columns_of(person)) for person in people]
 
         def own(person: int, number: int, prior: OwnPrior) -> Own:
             user, side = int(known[person]), self.machines[number].item_side
-            if same[person] and side is not None:
+            assert side is not None
+            if same[person]:
                 return own_of(side, user)
-            told = around_features(prior, means[person][number], about, number, user)
+            told = expected_of(
+                prior, means[person][number], users, side, number, user, size[person]
+            )
             return fitted_own(*told, evidence(person, number))
 
         found: list[list[Own]] = [[] for _ in self.machines]
@@ -273,12 +274,12 @@ class EnsembleTables:
 
     def fill_on(self, rows: CSR, users: Codes, on: Array) -> None:
         """P(h = 1 | ratings) of the user side for each row, of `users`, into on (rows, M, d)."""
-        listed = np.arange(rows.n_rows)
+        listed, count = np.arange(rows.n_rows), np.diff(rows.start)
 
         def fill(number: int) -> None:
             side = self.machines[number].user_side
             if side is not None:
-                on[:, number] = expit(inputs_of_rows(side.of_rows(users), rows, listed))
+                on[:, number] = expit(inputs_of_rows(side.of_rows(users, count), rows, listed))
 
         self._each_machine(fill, len(rows.column) * self.n_user_hidden * len(self.machines))
 

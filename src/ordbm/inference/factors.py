@@ -66,5 +66,5 @@ def _rows_or_prior(
     side = conditioned.machine.sides[number]
     if codes is None or side is None:
         return factors if codes is None else np.zeros((len(codes), 0), np.float32)
-    prior = 1.0 / (1.0 + np.exp(-side.parameters.hidden_bias[: side.n_hidden]))
+    prior = 1.0 / (1.0 + np.exp(-side.unknown_hidden_bias[: side.n_hidden]))
     return np.where((codes >= 0)[:, None], factors[codes], prior).astype(factors.dtype)

@@ -31,15 +31,16 @@ from ordbm.inference.distributions import (
     reordered,
 )
 from ordbm.inference.ensemble_tables import EnsembleTables
+from ordbm.inference.fold_in import KnownUsers
 from ordbm.inference.known import Known
 from ordbm.inference.people import People, Users
 from ordbm.model.context_links import ContextLinks, level_basis
 from ordbm.model.feature_effects import Described
-from ordbm.model.machine import Machine
+from ordbm.model.machine import Machine, Newcomers
 from ordbm.model.presence import ConditionedPresence, Presence
 from ordbm.model.structure import Structure
 from ordbm.priors.fold_in_priors import FoldInPriors
-from ordbm.runtime.arrays import Array, Codes, Numbers
+from ordbm.runtime.arrays import Array, Codes, Mask, Numbers
 
 _T = TypeVar("_T")
 
@@ -117,10 +118,19 @@ class FittedModel(Known):
         structure: Structure | None = None,
         context: ContextLinks | None = None,
         context_columns: ContextColumns = NO_CONTEXT,
+        newcomers: tuple[Mask, Mask] | None = None,
     ) -> None:
-        rated_users, rated_items = (np.diff(rows.start) > 0 for rows in given)
+        counts = tuple(np.diff(rows.start) for rows in given)
+        rated_users, rated_items = (count > 0 for count in counts)
         super().__init__(users, items, scale, rated_users, rated_items)
-        self.standardiser, self.machines = standardiser, tuple(machines)
+        self.growth = growth or Growth(len(given.by_user.column), len(users), len(items))
+        self.standardiser = standardiser
+        # Users and items that were not learnt from.
+        new_users, new_items = newcomers or (~rated_users, ~rated_items)
+        self.newcomers = (
+            self._newcomers(new_users, counts[0]), self._newcomers(new_items, counts[1])
+        )  # fmt: skip
+        self.machines = tuple(machine.with_newcomers(self.newcomers) for machine in machines)
         self.given = self.ratings = given  # on their scale, and as the machines read them
         self.context = context  # None until it is learnt, or if nothing of it is known
         self.context_columns = context_columns  # of each rating by user
@@ -129,7 +139,6 @@ class FittedModel(Known):
             self.ratings = standardised_pair(given, scale, standardiser)
         self.threads, self.presence = threads, presence
         self.fold_in_priors = fold_in_priors  # None until the machines are learnt
-        self.growth = growth or Growth(len(given.by_user.column), len(users), len(items))
         self.origin = origin or Origin.now()
         self.describe(described)
         self.structure = structure  # where it was searched
@@ -157,6 +166,13 @@ class FittedModel(Known):
             rated if about is None else rated | about.described
             for rated, about in zip((self.rated_users, self.rated_items), described, strict=True)
         )
+
+    def _newcomers(self, new: Mask, count: Array) -> Newcomers:
+        return Newcomers.of(new, count, self.growth.ratings / max(1, int((~new).sum())))
+
+    @property
+    def about_users(self) -> KnownUsers:
+        return KnownUsers(self.newcomers[0], self.described[0])
 
     def kept(self, name: str, make: Callable[[], _T]) -> _T:
         """What `make` returned when it was first asked for by this name."""

@@ -21,7 +21,7 @@ from ordbm.kernels import fold_in as kernels
 from ordbm.kernels.fold_in import ColumnData, ColumnPoint, ColumnRoom
 from ordbm.kernels.structures import padded
 from ordbm.model.feature_effects import KnownFeatures
-from ordbm.model.machine import Machine, Parameters, Side
+from ordbm.model.machine import Machine, Newcomers, Parameters, Side
 from ordbm.model.neighbours import no_links, side_by_side, star_links
 from ordbm.priors.response_styles import BiasPrior
 from ordbm.runtime.arrays import Array, Codes, Numbers
@@ -82,10 +82,30 @@ def fitted_own(prior: OwnPrior, mean: Array, evidence: Evidence) -> Own:
     return Own(mean + prior.root @ found.coupling, prior.typical + prior.bias_root @ found.bias)
 
 
-def around_features(
-    prior: OwnPrior, mean: Array, about: KnownFeatures | None, member: int, user: int
+class KnownUsers(NamedTuple):
+    """Who they are, beside their ratings."""
+
+    newcomers: Newcomers
+    about: KnownFeatures | None  # what features say
+
+
+def expected_of(
+    prior: OwnPrior,
+    mean: Array,
+    known: KnownUsers,
+    side: Side,
+    member: int,
+    user: int,
+    count: int,
 ) -> tuple[OwnPrior, Array]:
-    """The prior and the mean of somebody of whom a machine expects what their features say."""
+    """The prior and the mean of what a user with so many ratings owns; -1 is somebody new.
+
+    `prior` is that of newcomers without any. Of all, machines expect what features say.
+    """
+    if side.newcomer_bias is not None:
+        share = known.newcomers.of_rows(np.array([user]), np.array([count])).share[0]
+        prior = prior._replace(typical=prior.typical - (1 - share) * side.newcomer_bias)
+    about = known.about
     if about is None or user < 0:
         return prior, mean
     if not about.unrated[user]:
@@ -208,7 +228,8 @@ def _with_linked(
         links=star_links(links.similarity[edges]),
     )
     rows = stacked([row, ratings.by_user.rows_of(others)])
-    user_side = machine.user_side and machine.user_side.of_rows(np.append([known], others))
+    users, count = np.append([known], others), np.diff(rows.start)
+    user_side = machine.user_side and machine.user_side.of_rows(users, count)
     found = ConditionedMachine(
         Machine(machine.features, machine.level_bias, user_side, side),
         CSRPair(*with_transpose(rows, ratings.by_item.n_rows)),
@@ -242,11 +263,16 @@ def together(
             ),
             links=side_by_side([side.links for side in sides if side is not None]),
         )
-    user_side, row_input = machine.user_side, None
-    if user_side is not None and user_side.row_input is not None:
-        sides = [one.machine.user_side for one in people]
-        row_input = np.concatenate([side.row_input for side in sides if side is not None])
-        user_side = replace(user_side, row_input=row_input)
+    user_side = machine.user_side
+    if user_side is not None:
+        own_rows = [side for one in people if (side := one.machine.user_side) is not None]
+        inputs_of = [side.row_input for side in own_rows if side.row_input is not None]
+        new = [side.newcomers for side in own_rows if side.newcomers is not None]
+        user_side = replace(
+            user_side,
+            row_input=np.concatenate(inputs_of) if inputs_of else None,
+            newcomers=Newcomers.together(new) if new else None,
+        )
     found = ConditionedMachine(
         Machine(machine.features, machine.level_bias, user_side, item_side),
         CSRPair(*with_transpose(rows, n_items)),
@@ -262,7 +288,7 @@ def together(
 def user_part(conditioned: ConditionedMachine, rows: CSR, users: Codes) -> ConditionedMachine:
     """The user side alone, conditioned on these ratings, a row for each of `users` (-1 if new)."""
     machine = conditioned.machine
-    user_side = machine.user_side and machine.user_side.of_rows(users)
+    user_side = machine.user_side and machine.user_side.of_rows(users, np.diff(rows.start))
     ratings = CSRPair(*with_transpose(rows, conditioned.ratings.by_item.n_rows))
     part = Machine(machine.features, machine.level_bias, user_side, None)
     return ConditionedMachine(part, ratings, 1)

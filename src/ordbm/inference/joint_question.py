@@ -77,7 +77,7 @@ def _groups(side: Side, ratings: CSR, inputs: Array, rows: Codes, columns: Codes
         if not len(pairs) or not d:
             continue
         coupling = side.parameters.coupling[columns[pairs], :, :d].astype(np.float64)
-        own = inputs[row] if row >= 0 else side.parameters.hidden_bias
+        own = inputs[row] if row >= 0 else side.unknown_hidden_bias
         own = own[:d].astype(np.float64)
         for column, by_level in zip(columns[pairs].tolist(), coupling, strict=True):
             position = _position(ratings, row, column)

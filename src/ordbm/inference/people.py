@@ -17,7 +17,7 @@ from ordbm.data.lookup import Ids, listed_ids, several
 from ordbm.data.standardiser import OwnUnits, standardised
 from ordbm.errors import SettingsError
 from ordbm.inference.conditioned import ConditionedMachine
-from ordbm.inference.fold_in import OwnPrior, around_features, fold_in_machine, together, user_part
+from ordbm.inference.fold_in import OwnPrior, expected_of, fold_in_machine, together, user_part
 from ordbm.kernels.ensemble import PeopleTables, RatingsByPerson
 from ordbm.model.presence import ConditionedPresence, fold_in_presence
 from ordbm.runtime.arrays import Codes, Mask, Numbers
@@ -141,8 +141,8 @@ class FoldIns:
     def _all_tables(self) -> PeopleTables:
         priors = self._state.fold_in_priors
         assert priors is not None
-        about = self._state.described[0]
-        return self._state.tables.fold_in_people(self._rows, self.users, priors, about)
+        known = self._state.about_users
+        return self._state.tables.fold_in_people(self._rows, self.users, priors, known)
 
     def own_units(self, person: Codes) -> OwnUnits:
         assert self._state.standardiser is not None
@@ -181,11 +181,13 @@ class FoldIns:
             means = priors.coupling_means(row.column)
             found: list[ConditionedMachine] = []
             for number, (one, mean) in enumerate(zip(state.conditioned, means, strict=True)):
-                if one.machine.item_side is None:
+                side = one.machine.item_side
+                if side is None:
                     found.append(user_part(one, row, self.users[[person]]))
                     continue
                 prior = OwnPrior.of(one.machine, priors.precision, priors.unit, priors.bias)
-                told = around_features(prior, mean, state.described[0], number, user)
+                n, users = len(row.column), state.about_users
+                told = expected_of(prior, mean, users, side, number, user, n)
                 found.append(fold_in_machine(one, row, *told, user))
             self._conditioned[person] = tuple(found)
         return self._conditioned[person], 0

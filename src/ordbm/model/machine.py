@@ -7,6 +7,7 @@ Which sides are there, and which have links, makes the paper's variants.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import numpy as np
 from ordbm.kernels.structures import padded
 from ordbm.model.features import Features
 from ordbm.model.neighbours import Links, no_links
-from ordbm.runtime.arrays import Array, Codes
+from ordbm.runtime.arrays import Array, Codes, Mask
 
 LARGEST_PARAMETER = 1e6  # far beyond what any machine learns, far below what overflows in a sum
 WIDEST = 1e4  # deviations that a column's bias, couplings or links may move a Gaussian mean by
@@ -34,6 +35,37 @@ class Parameters(NamedTuple):
     link_weight: Array  # (E, B) lambda, omega
 
 
+class Newcomers(NamedTuple):
+    """Rows that were not learnt from, and how much of what is expected of newcomers is of each.
+
+    1 - c / typical of who has c ratings: with as many as those learnt from, nothing else is.
+    """
+
+    new: Mask  # (R,)
+    share: Array  # (R,) zero of those learnt from
+    typical: float  # number of ratings of a row learnt from
+
+    @classmethod
+    def of(cls, new: Mask, count: Array, typical: float) -> Newcomers:
+        share = np.where(new, np.maximum(0, 1 - count / max(typical, 1)), 0)
+        return cls(new, share.astype(np.float32), typical)
+
+    @classmethod
+    def together(cls, parts: Sequence[Newcomers]) -> Newcomers:
+        """The rows of all parts, one after the other."""
+        new, share = (
+            np.concatenate([getattr(p, name) for p in parts]) for name in ("new", "share")
+        )
+        return cls(new, share, parts[0].typical)
+
+    def of_rows(self, rows: Codes, count: Array) -> Newcomers:
+        """Those of these rows, with so many ratings; -1 is somebody new."""
+        new = rows < 0
+        if self.new.any():
+            new = new | self.new[rows]
+        return self.of(new, count, self.typical)
+
+
 @dataclass(frozen=True, eq=False)
 class Side:
     """One side: its parameters, how many hidden units they hold, and which columns are linked."""
@@ -44,17 +76,38 @@ class Side:
     unknown_bias: Array  # (n,) the rating bias of a column that is not among them
     # (R, d) what is known of rows without ratings, added to the input of their hidden units.
     row_input: Array | None = None
+    # What is expected of those not learnt from, beyond what learning expects (`learn_newcomers`):
+    newcomer_bias: Array | None = None  # (n,) of a column; `unknown_bias` has it
+    newcomer_input: Array | None = None  # (d,) added to the hidden bias of a row
+    newcomers: Newcomers | None = None  # which rows these are; None if there are none
 
     @property
     def n_columns(self) -> int:
         return len(self.parameters.coupling)
 
-    def of_rows(self, rows: Codes) -> Side:
-        """The side with these of its rows; of -1 nothing is known."""
-        if self.row_input is None:
-            return self
-        row_input = np.where((rows >= 0)[:, None], self.row_input[rows], 0)
-        return replace(self, row_input=row_input.astype(self.row_input.dtype))
+    @property
+    def unknown_hidden_bias(self) -> Array:
+        """(d,) that of a row that was not learnt from."""
+        bias = self.parameters.hidden_bias
+        return bias if self.newcomer_input is None else bias + self.newcomer_input
+
+    def of_rows(self, rows: Codes, count: Array) -> Side:
+        """The side with these of its rows, with so many ratings; of -1 nothing else is known."""
+        row_input, newcomers = self.row_input, self.newcomers
+        if row_input is not None:
+            row_input = np.where(rows[:, None] < 0, 0, row_input[rows]).astype(row_input.dtype)
+        if newcomers is not None:
+            newcomers = newcomers.of_rows(rows, count)
+        return replace(self, row_input=row_input, newcomers=newcomers)
+
+    def add_row_inputs(self, out: Array, rows: Codes | None = None) -> None:
+        """Add to inputs (rows, d) what they have beside the ratings; all rows if not said."""
+        if self.row_input is not None:
+            out += self.row_input if rows is None else self.row_input[rows]
+        if self.newcomers is not None and self.newcomer_input is not None:
+            share = self.newcomers.share if rows is None else self.newcomers.share[rows]
+            new = np.flatnonzero(share)
+            out[new] += share[new, None] * self.newcomer_input
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +127,14 @@ class Machine:
     def dtype(self) -> np.dtype[Any]:
         return self.level_bias.dtype
 
+    def with_newcomers(self, newcomers: tuple[Newcomers, Newcomers]) -> Machine:
+        """The machine with these among its users and items."""
+        sides = (
+            None if side is None else replace(side, newcomers=new)
+            for side, new in zip(self.sides, newcomers, strict=True)
+        )
+        return Machine(self.features, self.level_bias, *sides)
+
     def of_columns(self, number: int, columns: Codes) -> Machine:
         """The machine with these columns of one side alone, without links."""
         side = self.sides[number]
@@ -91,7 +152,8 @@ class Machine:
     def has_diverged(self) -> bool:
         """Whether a parameter is no number, or of a size that cannot be reckoned with."""
         sides = [side for side in self.sides if side is not None]
-        parameters = (array for side in sides for array in (side.unknown_bias, *side.parameters))
+        parameters = [array for side in sides for array in (side.unknown_bias, *side.parameters)]
+        parameters += [side.newcomer_input for side in sides if side.newcomer_input is not None]
         if not all(map(is_within_reach, (self.level_bias, *parameters))):
             return True
         return self.features.is_gaussian and any(map(_moves_too_far, sides))
@@ -150,4 +212,6 @@ def new_side(
         n_hidden,
         links,
         np.zeros(n, dtype),
+        newcomer_bias=np.zeros(n, dtype),
+        newcomer_input=np.zeros(padded(n_hidden), dtype),
     )

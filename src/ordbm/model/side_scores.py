@@ -40,7 +40,8 @@ def side_scores(
     row = np.ascontiguousarray(rows[run], np.int32)
     column = np.ascontiguousarray(columns[run], np.int32)
     out = np.empty((len(run), n_levels), dtype)
-    d = side.parameters.hidden_bias.size
+    own = side.parameters._replace(hidden_bias=side.unknown_hidden_bias)
+    d = own.hidden_bias.size
 
     def work(thread: int) -> None:
         begin, end = share(len(row), thread, threads)
@@ -51,7 +52,7 @@ def side_scores(
             link_room(side.links),
         )
         pairs.pair_scores(
-            begin, end, row, column, inputs, ratings, side.parameters, side.links,
+            begin, end, row, column, inputs, ratings, own, side.links,
             tables, HOW[method], seed, _where(side), room, out,
         )  # fmt: skip
 
@@ -77,8 +78,7 @@ def hidden_inputs(side: Side, ratings: CSR, threads: int, listed: Codes | None =
         )  # fmt: skip
 
     run_on_threads(threads, work)
-    if side.row_input is not None:
-        out += side.row_input
+    side.add_row_inputs(out)
     return out
 
 
@@ -89,8 +89,7 @@ def inputs_of_rows(side: Side, ratings: CSR, listed: Array) -> Array:
     ensemble.listed_inputs(
         0, len(listed), listed, ratings, own.hidden_bias, own.coupling, np.empty(out.shape[1]), out
     )
-    if side.row_input is not None:
-        out += side.row_input[listed]
+    side.add_row_inputs(out, listed)
     return out
 
 
@@ -111,6 +110,7 @@ def side_log_densities(
     column = np.ascontiguousarray(columns[run], np.int32)
     points = np.ascontiguousarray(grid[run], dtype)
     out = np.zeros(points.shape, dtype)
+    own = side.parameters._replace(hidden_bias=side.unknown_hidden_bias)
 
     def work(thread: int) -> None:
         begin, end = share(len(row), thread, threads)
@@ -121,7 +121,7 @@ def side_log_densities(
             link_room(side.links),
         )
         pairs.pair_densities(
-            begin, end, row, column, inputs, ratings, side.parameters, side.links, tables, points,
+            begin, end, row, column, inputs, ratings, own, side.links, tables, points,
             _where(side), room, out,
         )  # fmt: skip
 

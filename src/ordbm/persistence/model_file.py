@@ -72,10 +72,11 @@ from ordbm.persistence.stored_settings import (
     unpacked_settings,
 )
 from ordbm.persistence.stored_structure import packed_structure, unpacked_structure
-from ordbm.runtime.arrays import Numbers
+from ordbm.runtime.arrays import Mask, Numbers
 from ordbm.runtime.threads import thread_count
 from ordbm.training.loop import EpochRecord
 
+NEWCOMERS = ("newcomers.user", "newcomers.item")  # who was not learnt from, as names of arrays
 MOST_POINTS = 2_000  # at which a continuous rating is looked at, or draws side by side
 MOST_COUNTED = 2**53  # ratings
 ANSWER_MEMORY = 5e8  # bytes that answers may need, whatever the size of the file, and
@@ -110,6 +111,9 @@ def write_model(path: str | os.PathLike[str], model: Stored, *, overwrite: bool 
         arrays |= _machine_arrays(machine, number)
     arrays |= presence_arrays(fitted.presence)
     arrays |= feature_arrays(fitted.described)
+    for name, those in zip(NEWCOMERS, fitted.newcomers, strict=True):
+        if those.new.any():
+            arrays[name] = those.new.astype(np.uint8)
     lengths, arrays = packed_tables(arrays, fitted)
     assert fitted.fold_in_priors is not None
     arrays |= fold_in_arrays(fitted.fold_in_priors)
@@ -223,6 +227,7 @@ def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
     given = CSRPair(*with_transpose(rows, len(items)))
     machines = described_machines(machines, described)
     context = unpacked_context(arrays, times, columns)
+    newcomers = _newcomers(arrays, sizes)
     if arrays:
         raise ValueError(f"{min(arrays)} has no place in it")
     n_links = [side.links.n_edges if side else 0 for side in machines[0].sides]
@@ -250,6 +255,7 @@ def _stored(header: Header, arrays: Arrays, memory: float = math.inf) -> Stored:
             structure,
             context,
             columns,
+            newcomers,
         ),
     )
 
@@ -359,6 +365,9 @@ def _machine_arrays(machine: Machine, member: int) -> Arrays:
     for name, side in zip(("user", "item"), machine.sides, strict=True):
         if side is not None:
             found = side.parameters._asdict() | {"unknown_bias": side.unknown_bias}
+            if side.newcomer_bias is not None and side.newcomer_input is not None:
+                found["newcomer_bias"] = side.newcomer_bias
+                found["newcomer_input"] = side.newcomer_input
             found |= {} if member else link_arrays(side.links)
             arrays |= {f"{name}_side.{key}": value for key, value in found.items()}
     return {_place(member) + name: array for name, array in arrays.items()}
@@ -422,7 +431,27 @@ def _side(
         ),
         link_weight=tables.taken(f"{name}.link_weight", dtype, (links.n_edges, table.n_pair)),
     )  # fmt: skip
-    return Side(parameters, n_hidden, links, own("unknown_bias", table.n_levels))
+    newcomer_bias = newcomer_input = None
+    if f"{name}.newcomer_bias" in arrays:  # an older file says nothing of them
+        newcomer_bias = own("newcomer_bias", table.n_levels)
+        newcomer_input = own("newcomer_input", d)
+    return Side(
+        parameters,
+        n_hidden,
+        links,
+        own("unknown_bias", table.n_levels),
+        newcomer_bias=newcomer_bias,
+        newcomer_input=newcomer_input,
+    )
+
+
+def _newcomers(arrays: Arrays, sizes: tuple[int, int]) -> tuple[Mask, Mask]:
+    """Which users and items were not learnt from; none if the file does not say."""
+    users, items = (
+        taken(arrays, name, np.uint8, n) > 0 if name in arrays else np.zeros(n, bool)
+        for name, n in zip(NEWCOMERS, sizes, strict=True)
+    )
+    return users, items
 
 
 def _check_machine(machine: Machine) -> None:

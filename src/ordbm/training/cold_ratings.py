@@ -1,7 +1,8 @@
 """Ratings as if nobody had rated their column: how likely they are, and its gradient.
 
 A column is a user (kind 0) or an item (1); `chosen` are positions of ratings by column. Each counts
-twice: beside all else that its row has rated, and as if its row had rated nothing too.
+twice: beside all else that its row has rated, and as if its row had rated nothing too; if it is not
+said what rows have then, only once.
 """
 
 from __future__ import annotations
@@ -42,35 +43,39 @@ class ColdRatings(NamedTuple):
         ratings: CSRPair,
         kind: int,
         chosen: Array,
-        cold_rows: FeatureEffects,
+        cold_rows: FeatureEffects | None,
         threads: int,
+        some: Array,
     ) -> ColdRatings:
         """Those at the `chosen` positions by user (kind 0) or item (1), which are the columns.
 
-        `cold_rows` are the parameters that rows would have if they had rated nothing.
+        `cold_rows` are the parameters that rows would have if they had rated nothing. `some` are
+        the columns, in their order; all chosen ratings are theirs.
         """
         side, other = machine.sides[1 - kind], machine.sides[kind]
         columns, dtype, n = ratings[kind], machine.dtype, len(machine.level_bias)
         rows, row = np.unique(columns.column[chosen], return_inverse=True)
         rest = np.tile(machine.level_bias, (len(rows), 1))
         growth = np.zeros((len(rows), n, 0), dtype)
-        own, on = np.zeros((columns.n_rows, n, 0), dtype), np.zeros((len(rows), 0), dtype)
+        own, on = np.zeros((len(some), n, 0), dtype), np.zeros((len(rows), 0), dtype)
         if other is not None:
             coupling = other.parameters.coupling[rows, :, : other.n_hidden]
             growth = np.expm1(np.clip(coupling, -LARGEST_COUPLING, LARGEST_COUPLING))
             if other.parameters.rating_bias.size:
                 rest += other.parameters.rating_bias[rows]
         if side is not None:
-            coupling = side.parameters.coupling[:, :, : side.n_hidden]
+            coupling = side.parameters.coupling[some, :, : side.n_hidden]
             own = np.exp(np.clip(coupling, -LARGEST_COUPLING, LARGEST_COUPLING))
             on = expit(hidden_inputs(side, ratings[1 - kind], threads)[rows, : side.n_hidden])
+        start, level = _starts(columns.start, chosen, some), columns.level[chosen]
+        if cold_rows is None:
+            return cls(start, row, level, len(rows), rest, on, own, growth)
         bias, said, inputs = (part[rows] for part in cold_rows)
         rest = np.concatenate([rest, machine.level_bias + bias])
         on = np.concatenate([on, expit(inputs)])
         clipped = np.clip(said, -LARGEST_COUPLING, LARGEST_COUPLING)
         growth = np.concatenate([growth, np.expm1(clipped)])
         twice = np.stack([row, row + len(rows)], axis=1).ravel()
-        start, level = np.searchsorted(chosen, columns.start), columns.level[chosen]
         return cls(2 * start, twice, np.repeat(level, 2), len(rows), rest, on, own, growth)
 
 
@@ -83,10 +88,11 @@ class ColdLogLikelihood:
         ratings_of: CSRPair,
         kind: int,
         chosen: Array,
-        cold_rows: FeatureEffects,
+        cold_rows: FeatureEffects | None,
         threads: int,
+        some: Array,
     ) -> None:
-        ratings = ColdRatings.of(machine, ratings_of, kind, chosen, cold_rows, threads)
+        ratings = ColdRatings.of(machine, ratings_of, kind, chosen, cold_rows, threads, some)
         self.ratings, self.threads, self.start = ratings, threads, ratings.start
         n_columns, n, d = ratings.own.shape
         dtype = ratings.rest.dtype
@@ -128,12 +134,14 @@ class ColdSquares:
         ratings: CSRPair,
         kind: int,
         chosen: Array,
-        cold_rows: FeatureEffects,
+        cold_rows: FeatureEffects | None,
         threads: int,
+        some: Array,
     ) -> None:
         side, other = machine.sides[1 - kind], machine.sides[kind]
         columns, dtype = ratings[kind], machine.dtype
-        row, column = columns.column[chosen], columns.row[chosen]
+        row, start = columns.column[chosen], _starts(columns.start, chosen, some)
+        column = np.repeat(np.arange(len(some)), np.diff(start))
         value = columns.value[chosen]
         self._rest = value - machine.level_bias[0]
         self._on, self._pull = np.zeros((2, len(chosen), 0), dtype)
@@ -142,17 +150,18 @@ class ColdSquares:
             if other.parameters.rating_bias.size:
                 self._rest = self._rest - other.parameters.rating_bias[row, 0]
         if side is not None:
-            own = side.parameters.coupling[column, 0, : side.n_hidden]
+            own = side.parameters.coupling[some[column], 0, : side.n_hidden]
             inputs = hidden_inputs(side, ratings[1 - kind], threads)[row, : side.n_hidden]
             self._on = expit(inputs - value[:, None] * own)
         d, units = self._on.shape[1], self._pull.shape[1]
-        self.gradient = FeatureEffects.zeros(columns.n_rows, 1, d, units, dtype)
-        bias, said, cold_inputs = (part[row] for part in cold_rows)
-        self._rest = np.append(self._rest, value - machine.level_bias[0] - bias[:, 0])
-        self._on = np.concatenate([self._on, expit(cold_inputs)])
-        self._pull = np.concatenate([self._pull, said[:, 0]])
-        self._column = np.tile(column, 2)
-        self.start = 2 * np.searchsorted(chosen, columns.start)
+        self.gradient = FeatureEffects.zeros(len(some), 1, d, units, dtype)
+        self._column, self.start = column, start
+        if cold_rows is not None:
+            bias, said, cold_inputs = (part[row] for part in cold_rows)
+            self._rest = np.append(self._rest, value - machine.level_bias[0] - bias[:, 0])
+            self._on = np.concatenate([self._on, expit(cold_inputs)])
+            self._pull = np.concatenate([self._pull, said[:, 0]])
+            self._column, self.start = np.tile(column, 2), 2 * start
         order = np.argsort(self._column, kind="stable")
         self._sums = csr_array((np.ones(len(order), dtype), order, self.start), dtype=dtype)
 
@@ -167,3 +176,8 @@ class ColdSquares:
         by_coupling[:, 0] = self._sums @ (residual[:, None] * self._on)
         by_input[:] = on * (1 - on) * (self._sums @ (residual[:, None] * self._pull))
         return -0.5 * float(np.square(residual, dtype=np.float64).sum())
+
+
+def _starts(start: Array, chosen: Array, some: Array) -> Array:
+    """Where the chosen ratings of each of some columns begin, (some + 1,)."""
+    return np.searchsorted(chosen, np.append(start[some], start[-1]))

@@ -44,20 +44,30 @@ class EffectsLearning:
         kind: int,
         design: Array,
         group: Array,
-        cold_rows: FeatureEffects,
+        cold_rows: FeatureEffects | None,
         rules: FeatureRules,
         threads: int,
+        *,
+        chosen: Array | None = None,
+        some: Array | None = None,
+        couplings: bool = True,
     ) -> None:
-        """`cold_rows` are the parameters of those who rated them, if they had rated nothing."""
+        """`cold_rows` are the parameters of those who rated them, if they had rated nothing.
+
+        `design` (C, q) is of `some` columns, whose ratings at `chosen` positions are looked at; if
+        not said, of all columns some of the ratings. With `couplings`, or these stay zero.
+        """
+        self._couplings = couplings
         self.rules, self.group, self.design = rules, group, design
-        chosen = np.arange(len(ratings[kind].column))
-        if len(chosen) > rules.most_ratings:
-            chosen = np.random.default_rng(0).choice(len(chosen), rules.most_ratings, replace=False)
-            chosen.sort()
+        if chosen is None:
+            chosen = some_of(np.arange(len(ratings[kind].column)), rules.most_ratings)
+        if some is None:
+            some = np.arange(ratings[kind].n_rows)
         likelihood = ColdSquares if machine.features.is_gaussian else ColdLogLikelihood
-        self.log_likelihood = likelihood(machine, ratings, kind, chosen, cold_rows, threads)
-        size = np.diff(self.log_likelihood.start) / 2  # ratings count twice
-        self.weight = 0.5 / (1 + rules.alike * float(size @ size) / max(len(chosen), 1))
+        self.log_likelihood = likelihood(machine, ratings, kind, chosen, cold_rows, threads, some)
+        times = 1 if cold_rows is None else 2  # that a rating counts
+        size = np.diff(self.log_likelihood.start) / times
+        self.weight = 1 / times / (1 + rules.alike * float(size @ size) / max(len(chosen), 1))
         self.base = unknown_parameters(machine, kind)
         side = machine.sides[1 - kind]
         self._has_bias = side is not None and bool(side.parameters.rating_bias.size)
@@ -88,6 +98,8 @@ class EffectsLearning:
         by_bias, by_coupling, by_hidden = self.log_likelihood.gradient
         if not self._has_bias:
             by_bias = 0 * by_bias
+        if not self._couplings:
+            by_coupling = 0 * by_coupling
         if self._level_group is not None:
             by_coupling = _by_group(by_coupling, self._level_group)
         slopes = [
@@ -142,6 +154,13 @@ class EffectsLearning:
         ]
 
 
+def some_of(positions: Array, most: int) -> Array:
+    """At most so many of them, drawn at random, in their order."""
+    if len(positions) <= most:
+        return positions
+    return np.sort(np.random.default_rng(0).choice(positions, most, replace=False))
+
+
 def unknown_parameters(machine: Machine, kind: int) -> tuple[Array, Array, Array]:
     """Bias, couplings and hidden inputs of a user (kind 0) or item (1) without ratings."""
     side, other = machine.sides[1 - kind], machine.sides[kind]
@@ -150,7 +169,7 @@ def unknown_parameters(machine: Machine, kind: int) -> tuple[Array, Array, Array
         np.zeros(n, dtype) if side is None else side.unknown_bias,
         np.zeros((n, 0 if side is None else side.n_hidden), dtype),
         np.zeros(0, dtype) if other is None
-        else other.parameters.hidden_bias[: other.n_hidden],
+        else other.unknown_hidden_bias[: other.n_hidden],
     )  # fmt: skip
 
 

@@ -85,10 +85,10 @@ def step_biases(
         return np.divide(whole, scale, out=np.zeros_like(whole), where=scale > 0)
 
     own = bias[moved].astype(np.float64)
-    bias[moved] = _before(own, step) if back else own + step(own)
+    bias[moved] = before_step(own, step) if back else own + step(own)
 
 
-def _before(own: Numbers, step: Callable[[Numbers], Numbers]) -> Numbers:
+def before_step(own: Numbers, step: Callable[[Numbers], Numbers]) -> Numbers:
     """b with b + step(b) = own, row by row, as near as rounds that come nearer bring it."""
     found, last = own, np.full(len(own), np.inf)
     for _ in range(ROUNDS):

@@ -28,6 +28,7 @@ from ordbm.runtime.threads import run_on_threads, share
 from ordbm.updates.column_steps import ColumnRules, fit_columns, step_biases
 from ordbm.updates.merging import Heard, Places, RatedPairs, RatingBatch, joined_by, without
 from ordbm.updates.presence_growth import grown_presence
+from ordbm.updates.shared_levels import moved_levels, scores_of
 
 GROWN = 1.1  # times as many ratings for which a column is fitted anew
 MOST_FITTED = (30, 300)  # ratings of items and of users that are: of more, learning all together
@@ -122,6 +123,7 @@ def _after_leaving(fitted: FittedModel, leaving: Places, learner: Learner) -> Fi
         machine = found.machines[member]
         for plan in plans:
             plan.step(machine, member, fitted, back=True)
+        _move_levels(machine, machine, fitted, found, heard, back=True)
         for plan in plans:
             plan.fit(machine, member, found)
 
@@ -139,12 +141,32 @@ def _after_coming(fitted: FittedModel, batch: RatingBatch, learner: Learner) -> 
 
     def change(member: int) -> None:
         machine = found.machines[member]
+        _move_levels(machine, fitted.machines[member], found, fitted, heard, back=False)
         for plan in plans:
             plan.fit(machine, member, found)
             plan.step(machine, member, found, back=False)
 
     _each_member(found, change)
     return found
+
+
+def _move_levels(
+    machine: Machine,
+    before: Machine,
+    larger: FittedModel,
+    smaller: FittedModel,
+    heard: Heard,
+    *,
+    back: bool,
+) -> None:
+    """The shared potential, by what `before` says of the ratings that only `larger` has."""
+    rows, place = larger.ratings.by_user, heard.by_user
+    value = rows.value[place] if rows.value.size else rows.value
+    scores = scores_of(before, smaller.ratings, heard.rated)
+    had = smaller.level_counts.by_user.sum(axis=0)
+    machine.level_bias[:] = moved_levels(
+        machine.level_bias, scores, rows.level[place], value, had, back=back
+    )
 
 
 def _each_member(found: FittedModel, change: Callable[[int], None]) -> None:
@@ -237,6 +259,10 @@ def with_ratings(
         known_items and known_items.for_ids(len(items)),
     )
     machines = [_grown_machine(machine, len(users), len(items)) for machine in fitted.machines]
+    newcomers = tuple(
+        np.pad(known.new, (0, len(ids) - len(known.new)), constant_values=True)
+        for known, ids in zip(fitted.newcomers, (users, items), strict=True)
+    )
     return FittedModel(
         users,
         items,
@@ -252,6 +278,7 @@ def with_ratings(
         structure=fitted.structure,
         context=fitted.context,
         context_columns=context,
+        newcomers=(newcomers[0], newcomers[1]),
     )
 
 
@@ -261,7 +288,7 @@ def _grown_machine(machine: Machine, n_users: int, n_items: int) -> Machine:
         None if side is None else _grown_side(side, n_columns)
         for side, n_columns in zip(machine.sides, (n_items, n_users), strict=True)
     )
-    return Machine(machine.features, machine.level_bias, user_side, item_side)
+    return Machine(machine.features, machine.level_bias.copy(), user_side, item_side)
 
 
 def _grown_side(side: Side, n_columns: int) -> Side:
@@ -300,15 +327,24 @@ def _rules(
     means = {int(column): own.coupling_means(columns.columns_of(column)) for column in fits}
     n_columns = larger.ratings[1 - number].n_rows
     typical, fewer = (_typical(model, number, n_columns, priors) for model in (larger, smaller))
-    now = typical if after is larger else fewer
+    # (C, 1) how much of what is expected of newcomers is of each column
+    share, share_fewer = (_newcomer_share(model, number, n_columns) for model in (larger, smaller))
+    now, share_now = (typical, share) if after is larger else (fewer, share_fewer)
     curvature = learner.optimiser.bias_curvature * one.features.curvature(side.n_hidden)
     found = []
     for member, machine in enumerate(after.machines):
         mean = {column: tables[member] for column, tables in means.items()}
-        expected = now.copy()
+        expected, change = now, typical - fewer
+        own_side = machine.sides[number]
+        if own_side is not None and own_side.newcomer_bias is not None:
+            # Of newcomers between what is of the unknown and what is of so many ratings.
+            unknown = own_side.unknown_bias
+            expected = now + share_now * (unknown - now)
+            change = change + share * (unknown - typical) - share_fewer * (unknown - fewer)
+        expected = expected.copy()
         _expect_by_features(after, member, number, mean, expected)
         prior = OwnPrior.of(machine, own.precision, own.unit, own.bias, number)
-        found.append(ColumnRules(prior, curvature, expected, typical - fewer, mean))
+        found.append(ColumnRules(prior, curvature, expected, change, mean))
     return found
 
 
@@ -338,6 +374,12 @@ def _typical(model: FittedModel, number: int, n_columns: int, priors: Priors) ->
         f"count potentials {number}", lambda: count_potentials(levels, priors.count_weight)
     )
     return np.concatenate([known, np.tile(unknown, (n_columns - len(known), 1))])
+
+
+def _newcomer_share(model: FittedModel, number: int, n_columns: int) -> Array:
+    """Of so many columns, those that the model has not as well, (C, 1)."""
+    known = model.newcomers[1 - number].share
+    return np.append(known, np.ones(n_columns - len(known), known.dtype))[:, None]
 
 
 def _item_priors(found: FittedModel, priors: Priors, *, traits: bool) -> FoldInPriors:
