@@ -7,7 +7,7 @@ from scipy.special import expit, log_softmax
 import ordbm
 from ordbm import OrdinalBM
 from ordbm.inference.people import FoldIns, Users
-from ordbm.training.newcomer_learning import alike
+from ordbm.training.newcomer_learning import between
 from ordbm.updates.shared_levels import moved_levels
 
 SMALL = {"hidden": 4, "epochs": 6, "members": 2, "presence": False, "context": False, "seed": 1}
@@ -119,14 +119,14 @@ def test_inputs_of_those_who_came_have_what_is_expected(ratings, tmp_path):
     assert np.array_equal(one.predict_proba(*asked), other.predict_proba(*asked))
 
 
-def test_alike_takes_about_as_many_of_each_row():
-    start = np.array([0, 2, 2, 30, 1_030])
-    rows, chosen = alike(start, 60)
+def test_rows_count_for_about_the_root_of_their_ratings():
+    start = np.array([0, 4, 4, 104, 10_104])
+    rows, chosen = between(start, 1_120)
     assert rows.tolist() == [0, 2, 3]
-    assert np.array_equal(np.unique(chosen), chosen)
+    assert (np.diff(chosen) >= 0).all()
+    assert np.unique(chosen[:20]).tolist() == [0, 1, 2, 3]
     of_row = np.histogram(chosen, start[[0, 2, 3, 4]])[0]
-    assert of_row[0] <= 2
-    assert 8 <= of_row[1] <= of_row[2] <= 20
+    assert of_row.tolist() == [20, 100, 1_000]
 
 
 # -- the shared potential -------------------------------------------------------------------------

@@ -7,8 +7,8 @@ no other, and what all users together are then found to be above what was expect
     max over b, a of sum_{u,i} log P(r_ui | what others gave i; bias b of u, a added to u's inputs),
 
 is expected of those who come later, from their first rating on; and the same of items, on the
-transpose. All users count alike, whoever rated much, for a newcomer may be any of them: so many of
-the ratings of each are looked at. Who has been learnt from is not touched.
+transpose. Users count for the root of their ratings, since how much newcomers will rate nobody
+can tell. Who has been learnt from is not touched.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RULES = FeatureRules(most_ratings=20_000, rounds=1)
 def learn_newcomers(machines: Sequence[Machine], ratings: CSRPair, threads: int) -> None:
     """Fills in what the machines expect of new users and items."""
     for kind, rows in enumerate(ratings):
-        some, chosen = alike(rows.start, RULES.most_ratings)
+        some, chosen = between(rows.start, RULES.most_ratings)
         everybody = np.ones((len(some), 1), np.float32)
         for machine in machines:
             columns, own = machine.sides[1 - kind], machine.sides[kind]
@@ -49,13 +49,17 @@ def learn_newcomers(machines: Sequence[Machine], ratings: CSRPair, threads: int)
                 own.newcomer_input[: own.n_hidden] = hidden[0]
 
 
-def alike(start: Array, most: int) -> tuple[Array, Array]:
-    """Some rows, each once, and positions of about so many ratings in all, alike of each row.
+def between(start: Array, most: int) -> tuple[Array, Array]:
+    """Some rows, and positions of about so many ratings in all, of each in proportion to the root.
 
-    Drawn at random; of a row that has fewer, fewer.
+    A position may come again. Halfway from a typical row to a typical rating's, as
+    `count_potentials` has the unknown.
     """
-    rng, size = np.random.default_rng(0), np.diff(start)
+    size = np.diff(start)
     rows = some_of(np.flatnonzero(size), MOST_ROWS)
-    draw = rng.random((len(rows), max(1, most // max(len(rows), 1))))
-    place = start[rows, None] + (draw * size[rows, None]).astype(np.int64)
-    return rows, np.unique(place)
+    weight = np.sqrt(size[rows])
+    wanted = min(most, int(start[-1]))
+    count = np.ceil(weight * wanted / max(weight.sum(), 1)).astype(np.int64)
+    row = np.repeat(rows, count)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    return rows, start[row] + (2 * place + 1) * size[row] // (2 * np.repeat(count, count))
