@@ -25,19 +25,19 @@ from ordbm.training.feature_learning import EffectsLearning, some_of
 
 # The feature is that of being new, which all have; see `FeatureRules`.
 MOST_ROWS = 5_000
-RULES = FeatureRules(most_ratings=20_000, rounds=1)
+NEWCOMER_RULES = FeatureRules(most_ratings=20_000, rounds=1)
 
 
 def learn_newcomers(machines: Sequence[Machine], ratings: CSRPair, threads: int) -> None:
     """Fills in what the machines expect of new users and items."""
     for kind, rows in enumerate(ratings):
-        some, chosen = between(rows.start, RULES.most_ratings)
+        some, chosen = between(rows.start, NEWCOMER_RULES.most_ratings)
         everybody = np.ones((len(some), 1), np.float32)
         for machine in machines:
             columns, own = machine.sides[1 - kind], machine.sides[kind]
             one = np.zeros(1, np.int64)
             learning = EffectsLearning(
-                machine, ratings, kind, everybody, one, None, RULES, threads,
+                machine, ratings, kind, everybody, one, None, NEWCOMER_RULES, threads,
                 chosen=chosen, some=some, couplings=False,
             )  # fmt: skip
             learning.run()
