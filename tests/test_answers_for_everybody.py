@@ -251,7 +251,7 @@ def test_factors_and_energies(model, who):
     expected = [
         one.user_factors()[code]
         if code >= 0 or one.machine.user_side is None
-        else expit(one.machine.user_side.parameters.hidden_bias[: one.machine.user_side.n_hidden])
+        else expit(one.machine.user_side.unknown_hidden_bias[: one.machine.user_side.n_hidden])
         for one in conditioned
     ]
     found = model.user_factors(user, ratings=given)

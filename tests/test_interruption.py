@@ -181,7 +181,7 @@ PLACES = [
     ("ordbm.estimator.ordinal_bm", "links_of"),
     ("ordbm.estimator.ordinal_bm", "learn_presence"),
     ("ordbm.estimator.ordinal_bm", "priors_of"),
-    ("ordbm.estimator.ordinal_bm", "Ensemble"),
+    ("ordbm.estimator.ordinal_bm", "ensemble_on"),
     ("ordbm.estimator.ordinal_bm", "write_model"),
 ]
 

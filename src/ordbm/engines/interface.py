@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ordbm.runtime.arrays import Array
+if TYPE_CHECKING:  # help must be quick
+    from ordbm.runtime.arrays import Array
 
 
 class LostError(Exception):

@@ -351,7 +351,7 @@ class EnsembleTables:
         slack = units * 32 * float(np.finfo(self.dtype).eps)
         far = people.reach.max(axis=1) + np.abs(people.bias).max(axis=(1, 2))
         far += self._farthest
-        bound: Array = low + (high - low) * (out + slack)
+        bound: Array = low + (high - low) * (out + slack).astype(np.float64)
         bound[far >= IN_RANGE] = np.inf
         for person in np.flatnonzero(np.diff(people.held.start)):
             held = slice(people.held.start[person], people.held.start[person + 1])

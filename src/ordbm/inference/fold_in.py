@@ -350,4 +350,5 @@ def side_of(people: Sequence[Own], trained: Side) -> Side:
         if own.rating_bias.size:
             bias[place] = one.bias
     parameters = Parameters(own.hidden_bias, bias, coupling, own.link_weight[:0])
-    return Side(parameters, d, no_links(len(people)), trained.unknown_bias)
+    links = no_links(len(people))
+    return replace(trained, parameters=parameters, links=links, row_input=None, newcomers=None)
