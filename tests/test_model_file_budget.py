@@ -44,7 +44,8 @@ def many_rows_and_units(n_units, n_users):
         header["hidden"] = [n_units, 0]
         levels = arrays["user_side.coupling"].shape[1]
         n_items = len(arrays["item_ids.number"])
-        arrays["user_side.hidden_bias"] = np.zeros(n_units, np.float32)
+        for name in ("hidden_bias", "newcomer_input"):
+            arrays[f"user_side.{name}"] = np.zeros(n_units, np.float32)
         arrays["user_side.coupling"] = np.zeros((n_items, levels, n_units), np.float32)
         arrays["user_ids.number"] = np.arange(n_users)
         start = arrays["ratings.start"]
