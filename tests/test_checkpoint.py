@@ -50,6 +50,8 @@ def bits(model):
         for array in (
             machine.level_bias,
             *(array for side in machine.sides if side is not None for array in side.parameters),
+            *(side.newcomer_bias for side in machine.sides if side is not None),
+            *(side.newcomer_input for side in machine.sides if side is not None),
         )
     ]
 

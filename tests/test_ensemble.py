@@ -87,6 +87,7 @@ def mean_of(model, ask):
 def bits(machine):
     sides = [side for side in machine.sides if side is not None]
     arrays = [machine.level_bias, *(array for side in sides for array in side.parameters)]
+    arrays += [array for side in sides for array in (side.newcomer_bias, side.newcomer_input)]
     return [array.tobytes() for array in arrays]
 
 
@@ -515,7 +516,7 @@ def test_links_are_stored_once(tmp_path):
     ]
     parameters = sum(map(len, bits(model.machines[0])))
     # Each further machine has its parameters and, in the head of the file, their names.
-    assert 2 * parameters <= sizes[3] - sizes[1] < 2 * parameters + 2 * 10 * 120
+    assert 2 * parameters <= sizes[3] - sizes[1] < 2 * parameters + 2 * 14 * 120
 
 
 @pytest.fixture
