@@ -121,7 +121,7 @@ def training_needs(told: Settings, learner: Learner, table: Features, ratings: R
     found = Needs(0, 0)
     for side in side_sizes(told, learner, table, ratings):
         found += member_needs(learner, side)
-    members = told.members or 1
+    members = int(told.members or 1)
     return Needs(members * found.fixed, members * found.in_turn)
 
 
