@@ -81,6 +81,7 @@ def serving(settings, titles=None):
     run = settings.model.parent / "run"
     run.mkdir(exist_ok=True)
     listening = bound_socket(settings.host, 0)
+    listening.listen()  # who comes before the server has started waits for it
     app = application(Service(settings, run))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, ws="none"))
     thread = threading.Thread(target=server.run, args=([listening],))
